@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tvmake.config.reading.notation import Notation
     from tvmake.engine.up_to_date.run_fingerprint import RunFingerprint
     from tvmake.plan.plan import Plan
+    from tvmake.report.packages import PackageRow
     from tvmake.report.rows import Summary, SummaryRow
 
 PACKAGES_SHOWN = 10
@@ -384,6 +385,9 @@ def _print(plan: Plan, summary: Summary) -> None:
 
     print_summary(summary)
     print(f"\nresults: {plan.file('summary.json')}, {plan.file('summary.csv')}, {plan.file('index.html')}")
+    joined = [file for row in summary.packages if row.package and (file := _joined_package(plan, row)).is_file()]
+    for number, file in enumerate(joined[:PACKAGES_SHOWN]):
+        print(printable(f"{'joined:   ' if number == 0 else ' ' * 10}{file}"))
     packages = [(row, file) for row in summary.rows if (file := _package(plan, row)).is_file()]
     for number, (row, file) in enumerate(packages[:PACKAGES_SHOWN]):
         doubt = "" if row.verdict in SOUND else f" ({row.verdict})"
@@ -395,6 +399,10 @@ def _print(plan: Plan, summary: Summary) -> None:
             device = "" if row.device == "local" else f" -d {row.device}"
             print(printable(f"run a package: tvmake run {argument(file)}{device}"))
             break
+
+
+def _joined_package(plan: Plan, row: PackageRow) -> Path:
+    return Path(plan.file("joined/package.tar", group=row.model, precision=row.precision, target=row.target))
 
 
 def _package(plan: Plan, row: SummaryRow) -> Path:

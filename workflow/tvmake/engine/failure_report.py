@@ -71,8 +71,11 @@ def _is_variant_made(plan: Plan, variant: Variant) -> bool:
     """Whether all files that a variant promises and the report reads exist unaltered, and no job has failed since."""
     read = plan.outputs_of(variant).keys() & {path for job in plan.run_jobs() for path in job.inputs}
     jobs = plan.jobs(variant)
-    return all(map(os.path.exists, (*plan.goals_of(variant), *read))) and all(
-        record_of(job.outputs) and not _altered_outputs(job) and not _rebuilt_inputs(job) for job in jobs
+    joined = {path for job in jobs if "group" in job.wildcards for path in job.outputs}
+    return all(map(os.path.exists, {*plan.goals_of(variant), *read} - joined)) and all(
+        record_of(job.outputs) and not _altered_outputs(job) and not _rebuilt_inputs(job)
+        for job in jobs
+        if "group" not in job.wildcards  # another function may have failed
     )
 
 
@@ -119,6 +122,8 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
         cause = altered and f"{altered} was altered"
         if not altered and (remade := next(iter(_rebuilt_inputs(missing[0])), None)):
             cause = f"{remade} was rebuilt since"
+        elif not altered and (absent := next((name for name in missing[0].inputs if not Path(name).exists()), None)):
+            cause = f"it needs {absent}, which is not made"
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
     cause, *remedy = failure_lines(Path(failed.log))
     return SummaryRow(

@@ -21,26 +21,39 @@ LISTED = "`tvmake check --files` lists the files that can be made"
 
 
 def requested_files(plan: Plan, words: Iterable[str]) -> list[str]:
-    """Return files as Snakemake names them: a variant's package, a stage's outputs, and paths relative to
+    """Return files as Snakemake names them: the packages of a variant or a model, a stage's outputs, and paths relative to
     the working directory.
 
     Raises:
         InputError: a file belongs to an unknown model, precision or target, or a stage has no outputs.
         UsageError: a word is neither a variant, a stage nor a file.
     """
-    packages = {str(variant): plan.file("package.tar", variant) for variant in plan.variants}
+    packages = _packages(plan)
     named = {name: stage for stage in stages().values() for name in (stage.name, *stage.rule_names)}
     files: list[str] = []
     for word in words:
-        if word in packages:
-            files.append(packages[word])
-        elif word in named:
+        if word in named:
             files += _files_of(plan, word, named[word])
+        elif word in packages:
+            files += packages[word]
         else:
             file = os.path.relpath(word) if Path(word).is_absolute() else word
             _check(plan, file, named)
             files.append(file)
     return list(dict.fromkeys(files))
+
+
+def _packages(plan: Plan) -> dict[str, list[str]]:
+    """The packages of each variant and each model by name; of a model with functions also the joined ones."""
+    packages: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        context = plan.context(variant)
+        for name in plan.names_of(variant):
+            files = packages.setdefault(name, [])
+            files.append(context.file("package.tar"))
+            if context.functions and name.partition("/")[0] == context.group:
+                files.append(context.file("joined/package.tar"))
+    return packages
 
 
 def with_rules(words: Iterable[str]) -> list[str]:
@@ -89,7 +102,8 @@ def _check(plan: Plan, file: str, named: Iterable[str]) -> None:
         raise UsageError(file or "''", "is neither a variant, a stage nor a file that a job makes", remedy)
     config = plan.config
     axes = {
-        "model": [*config.networks, *config.models],
+        "model": [*config.networks],
+        "group": list(config.models),
         "precision": list(config.precisions),
         "target": list(config.targets),
     }

@@ -14,15 +14,15 @@ from tvmake.artifact.package import read_manifest
 from tvmake.artifact.source import SourceRecord
 from tvmake.benchmark.precision_choice import PrecisionChoice
 from tvmake.benchmark.result import Latency
-from tvmake.config.requests.reporting import ReportRequest, VariantRow
+from tvmake.config.requests.reporting import PackageEntry, ReportRequest, VariantRow
 from tvmake.errors import InputError
 from tvmake.records.best import BestSet
 from tvmake.storage.files import digest_file
 from tvmake.tune.layouts import LayoutChoice
 from tvmake.validate.result import Numerics
 
-PathOf = Callable[[str, VariantRow], str]
-"""The path of a variant's artifact, by the artifact's name."""
+PathOf = Callable[[str, VariantRow | PackageEntry], str]
+"""The path of an artifact of a variant, or of a package with several functions, by the artifact's name."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tvmake import __version__
 from tvmake.artifact.fingerprint import Fingerprint
@@ -23,6 +23,7 @@ from tvmake.device.fingerprint import local_fingerprint
 from tvmake.errors import InputError
 from tvmake.report import quantities
 from tvmake.report.cache_use import CacheUse
+from tvmake.report.packages import PackageRow
 from tvmake.report.results import VariantResults
 from tvmake.report.unscheduled import is_alarming, unscheduled_lines
 from tvmake.storage.documents import FailsFast
@@ -178,6 +179,8 @@ class Summary(_Record):
     """The machine of the report."""
     rows: list[SummaryRow]
     """One row per variant, in config order; variants that were not built come last."""
+    packages: list[PackageRow] = Field(default_factory=list, exclude_if=lambda value: not value)
+    """One row per package with several functions, in config order."""
     warnings: list[str] = []
     """Warnings about the run as a whole."""
     cache: CacheUse | None = None
@@ -189,6 +192,7 @@ def summarise(
     cache: CacheUse | None = None,
     unmade: Sequence[SummaryRow] = (),
     chosen: Collection[str] = (),
+    packages: Sequence[PackageRow] = (),
 ) -> Summary:
     """Summarise results.
 
@@ -197,16 +201,19 @@ def summarise(
         cache: the use of the cache.
         unmade: the rows of the other variants.
         chosen: the best variants by model and device.
+        packages: the rows of packages with several functions.
 
     Raises:
         InputError: a figure is not a number.
     """
+    best = {*chosen, *(function for row in packages if row.variant in chosen for function in row.functions)}
     return Summary(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         tvmake_version=__version__,
         tvm_version=metadata.version("apache-tvm"),
         machine=local_fingerprint(None),
-        rows=[*(_row(result, chosen) for result in results), *unmade],
+        rows=[*(_row(result, best) for result in results), *unmade],
+        packages=[row.model_copy(update={"best": row.variant in chosen}) for row in packages],
         warnings=_run_warnings(results) if results or unmade else ["no variants"],
         cache=cache,
     )
@@ -290,6 +297,11 @@ def tuned_text(row: SummaryRow) -> str:
 def failed_line(row: SummaryRow) -> str:
     """Where and why a variant failed, in one line."""
     return f"{row.stage}: {row.cause}" if row.cause else f"not built: the run ended before its {row.stage}"
+
+
+def causes_of(unmade: Sequence[SummaryRow]) -> dict[str, str]:
+    """Why variants were not made, in one line each."""
+    return {row.variant: failed_line(row) for row in unmade}
 
 
 def counts_text(summary: Summary) -> str:

@@ -1,12 +1,14 @@
 """For each model and device, the fastest variant that meets all goals, and why the others are not it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from tvmake.benchmark.statistics import LatencyComparison, Percentile, compare_latency
 from tvmake.report import quantities
+from tvmake.report.packages import PackageRow
 from tvmake.report.results import VariantResults
 from tvmake.report.rows import SummaryRow, failed_line, missed_line
 from tvmake.storage.documents import FailsFast
@@ -60,8 +62,33 @@ class Selection(_Record):
         return frozenset(choice.chosen for choice in self.choices if choice.chosen)
 
 
-def select(rows: Sequence[SummaryRow], results: Sequence[VariantResults]) -> Selection:
+@dataclass(frozen=True)
+class _Candidate:
+    """A package, and the rows that judge it: its own, or those of its functions, of which the first decides its speed."""
+
+    variant: str
+    package: str | None
+    package_sha256: str | None
+    rows: tuple[SummaryRow, ...]
+    cause: str | None = None
+
+    @property
+    def first(self) -> SummaryRow:
+        return self.rows[0]
+
+    @property
+    def is_able(self) -> bool:
+        """Whether it meets all goals and was measured."""
+        able = all(row.verdict == "pass" and row.latency_ms is not None for row in self.rows)
+        return able and self.cause is None
+
+
+def select(
+    rows: Sequence[SummaryRow], results: Sequence[VariantResults], packages: Sequence[PackageRow] = ()
+) -> Selection:
     """Choose the best variant for each model and device.
+
+    Of a model with functions, a variant is a package whose functions all meet their goals; the latency of its first function is compared.
 
     The fastest variant is determined by the ranking percentile. Variants that do not differ from it significantly, by the interval
     of the latencies' ratio and the threshold of :func:`compare_latency`, are equivalent: the first of them in the config is
@@ -70,31 +97,56 @@ def select(rows: Sequence[SummaryRow], results: Sequence[VariantResults]) -> Sel
     Args:
         rows: of all variants.
         results: of the variants that were built.
+        packages: of packages with several functions, whose rows are among the others.
     """
     samples = samples_of(results)
-    groups: dict[tuple[str, str], list[SummaryRow]] = {}
+    known = {row.variant: row for row in rows}
+    functions = {name: package for package in packages for name in package.functions}
+    groups: dict[tuple[str, str], dict[str, _Candidate]] = {}
     for row in rows:
-        if row.device is not None:
-            groups.setdefault((row.model, row.device), []).append(row)
-    return Selection(choices=[_choose(*names, group, samples) for names, group in groups.items()])
+        if row.device is None:
+            continue
+        if package := functions.get(row.variant):
+            judged = tuple(known[name] for name in package.functions)
+            candidate = _Candidate(package.variant, package.package, package.package_sha256, judged, package.cause)
+            model = package.model
+        else:
+            candidate, model = _Candidate(row.variant, row.package, row.package_sha256, (row,)), row.model
+        groups.setdefault((model, row.device), {}).setdefault(candidate.variant, candidate)
+    return Selection(choices=[_choose(*names, [*group.values()], samples) for names, group in groups.items()])
 
 
-def _choose(model: str, device: str, rows: Sequence[SummaryRow], samples: Mapping[str, list[float]]) -> Choice:
-    able = [row for row in rows if row.verdict == "pass" and row.latency_ms is not None]
+def _choose(model: str, device: str, candidates: Sequence[_Candidate], samples: Mapping[str, list[float]]) -> Choice:
+    able = [candidate for candidate in candidates if candidate.is_able]
     if not able:
-        return Choice(model=model, device=device, chosen=None, losers=[_loser(row, None, samples) for row in rows])
-    fastest = min(able, key=lambda row: row.latency_ms or 0.0)
-    chosen = next(row for row in able if row is fastest or compare_variants(fastest, row, samples).verdict == "same")
+        losers = [_losing(candidate, None, samples) for candidate in candidates]
+        return Choice(model=model, device=device, chosen=None, losers=losers)
+    fastest = min(able, key=lambda candidate: candidate.first.latency_ms or 0.0)
+    chosen = next(
+        candidate
+        for candidate in able
+        if candidate is fastest or compare_variants(fastest.first, candidate.first, samples).verdict == "same"
+    )
     return Choice(
         model=model,
         device=device,
         chosen=chosen.variant,
         package=chosen.package,
         package_sha256=chosen.package_sha256,
-        percentile=chosen.percentile,
-        latency_ms=chosen.latency_ms,
-        losers=[_loser(row, chosen, samples) for row in rows if row is not chosen],
+        percentile=chosen.first.percentile,
+        latency_ms=chosen.first.latency_ms,
+        losers=[_losing(candidate, chosen, samples) for candidate in candidates if candidate is not chosen],
     )
+
+
+def _losing(candidate: _Candidate, chosen: _Candidate | None, samples: Mapping[str, list[float]]) -> Loser:
+    """Why a candidate was not chosen: of several functions, the first that does not meet its goals."""
+    wrong = next((row for row in candidate.rows if row.verdict != "pass"), candidate.first)
+    if candidate.cause and wrong.verdict == "pass":
+        return Loser(variant=candidate.variant, why="failed", reason=candidate.cause)
+    loser = _loser(wrong, chosen.first if chosen else None, samples)
+    where = f"{wrong.model}: " if wrong.variant != candidate.variant and wrong.verdict != "pass" else ""
+    return loser.model_copy(update={"variant": candidate.variant, "reason": f"{where}{loser.reason}"})
 
 
 def _loser(row: SummaryRow, chosen: SummaryRow | None, samples: Mapping[str, list[float]]) -> Loser:

@@ -12,6 +12,7 @@ from tvmake.process.output import printable
 from tvmake.report import quantities
 from tvmake.report.cache_use import cache_text
 from tvmake.report.console import SafeConsole
+from tvmake.report.packages import package_line
 from tvmake.report.rows import Summary, SummaryRow, counts_text, failed_line, missed_line, tuned_text
 
 BASELINE = "× baseline"
@@ -135,6 +136,7 @@ def _remarks(summary: Summary) -> list[tuple[str, str]]:
     cache = [("", f"cache: {cache_text(summary.cache)}")] if summary.cache else []
     counts = [("", counts_text(summary))] if any(row.verdict in ("fail", *UNMADE) for row in summary.rows) else []
     chosen = [("", f"{row.variant}: {row.layer_precisions}") for row in summary.rows if row.layer_precisions]
+    chosen += [("" if row.package else "red", f"{row.variant}: {package_line(row)}") for row in summary.packages]
     lines = failed + missed + warnings + chosen + _baseline_lines(summary) + cache + counts
     return [(style, printable(line)) for style, line in lines]
 

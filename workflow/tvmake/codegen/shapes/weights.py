@@ -32,7 +32,7 @@ class SharedWeights:
         """Convert the network's parameters to the weights; each runs once."""
         self._names: dict[Hashable, str] = {name: name for name in parameters}
         """Names of weights by identity: that of the network's parameter, or a packing and the identities of its sources."""
-        self._widths: dict[Hashable, int] = {name: width for name, width in widths.items()}
+        self._widths: dict[Hashable, int] = dict[Hashable, int](widths.items())
         """The number of adjacent results for which a weight was packed."""
         self._functions: list[Any] = []
         """Different packing functions; a position identifies one."""

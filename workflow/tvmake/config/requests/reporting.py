@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from tvmake.config.validation import Goals
 from tvmake.options import Strict
 from tvmake.transform.options import Layout
@@ -27,11 +29,23 @@ class VariantRow(Strict):
     """Goals on latency, memory and size; the validate stage checks those on numerics."""
 
 
+class PackageEntry(Strict):
+    """A package with several functions."""
+
+    model: str
+    precision: str
+    target: str
+    functions: list[str]
+    """The networks of its functions, as variants name them."""
+
+
 class ReportRequest(Strict):
     """Variants of the report."""
 
     results: str
     variants: list[VariantRow]
+    packages: list[PackageEntry] = Field(default_factory=list)
+    """The packages with several of these variants as functions."""
     logs: str = "logs"
     """The directory of the jobs' logs."""
     title: str | None = None

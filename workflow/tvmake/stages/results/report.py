@@ -57,16 +57,19 @@ def write_report(
     from tvmake.artifact import stage_json
     from tvmake.report.cache_use import cache_use
     from tvmake.report.history import earlier_runs, keep_summary
+    from tvmake.report.packages import package_rows
     from tvmake.report.page.results_page import render_page
     from tvmake.report.results import read_results
-    from tvmake.report.rows import summarise, table_csv
+    from tvmake.report.rows import causes_of, summarise, table_csv
     from tvmake.report.selection import Selection
     from tvmake.storage.files import write_text
 
-    results = read_results(request, path_in(request.results)) if results is None else results
+    path_of = path_in(request.results)
+    results = read_results(request, path_of) if results is None else results
+    packages = package_rows(request, results, causes_of(unmade), path_of)
     chosen = stage_json.load(Selection, selection).chosen
     kept = earlier_runs(summary.parent)
-    gathered = summarise(results, cache_use(request.variants, Path(request.logs)), unmade, chosen)
+    gathered = summarise(results, cache_use(request.variants, Path(request.logs)), unmade, chosen, packages)
     left_out = [f"excluded from the earlier runs: {error.where}: {error.problem}" for error in kept.left_out]
     gathered = gathered.model_copy(update={"warnings": [*gathered.warnings, *left_out]})
     stage_json.save(gathered, summary)

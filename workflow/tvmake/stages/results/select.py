@@ -50,13 +50,16 @@ def write_selection(
         InputError: a variant's file is missing or damaged.
     """
     from tvmake.artifact import stage_json
+    from tvmake.report.packages import package_rows
     from tvmake.report.results import read_results
-    from tvmake.report.rows import summarise
+    from tvmake.report.rows import causes_of, summarise
     from tvmake.report.selection import select as choose
     from tvmake.storage.files import atomic_directory, copy_file
 
-    results = read_results(request, path_in(request.results)) if results is None else results
-    chosen = choose(summarise(results, unmade=unmade).rows, results)
+    path_of = path_in(request.results)
+    results = read_results(request, path_of) if results is None else results
+    packages = package_rows(request, results, causes_of(unmade), path_of)
+    chosen = choose(summarise(results, unmade=unmade).rows, results, packages)
     with atomic_directory(best) as directory:
         for choice in chosen.choices:
             destination = directory / choice.model / choice.device
