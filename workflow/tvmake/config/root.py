@@ -134,7 +134,9 @@ class FunctionsConfig(ModelConfig):
 
     source: SkipJsonSchema[Literal[""]] = ""
     functions: dict[FunctionName, ModelConfig] = Field(min_length=1, max_length=MOST_FUNCTIONS)
-    """The functions by name, each with the keys of a model: ``{encode: {source: encoder.onnx}, decode: {source: decoder.onnx}}``."""
+    """Instead of ``source``: the functions of the packages, each a network with the keys of a model, ``{encode: {source: encoder.onnx}, decode:
+    {source: decoder.onnx}}``. Keys beside ``functions`` hold for all of them. The first one chooses the layout of the weights that they share:
+    name the one that runs most often first."""
 
     @model_validator(mode="before")
     @classmethod

@@ -47,6 +47,7 @@ def config_schema() -> Schema:
         model.pop("title", None)
         _tidy_description(model)
     _accept_shorthands(schema)
+    _merge_functions(schema)
     head = {"$schema": DIALECT, "title": "tvmake config"}
     return {**head, **_collapse_nullable(schema)}
 
@@ -118,6 +119,15 @@ def _accept_shorthands(schema: Schema) -> None:
     definitions["TargetConfig"]["properties"]["tag"]["anyOf"][0]["enum"] = [*known_tags(), *catalogue()]
     per_precision = definitions["PrecisionGoals"]["properties"]["per_precision"]["anyOf"][0]
     per_precision["propertyNames"] = {"enum": list(DEFAULT_GOALS)}
+
+
+def _merge_functions(schema: Schema) -> None:
+    """Describe models with and without functions by one definition: no key is required, so that they would not differ."""
+    definitions = schema["$defs"]
+    model, functions = definitions["ModelConfig"], definitions.pop("FunctionsConfig")
+    model["properties"]["functions"] = functions["properties"]["functions"]
+    models = schema["properties"]["models"]
+    models["anyOf"][0]["additionalProperties"] = _nullable({"$ref": "#/$defs/ModelConfig"})
 
 
 def _prepend(entry: Schema, branch: Schema) -> None:
