@@ -32,6 +32,9 @@ PAGES = [
 RUNS: dict[str, list[str]] = {
     "concepts/reruns.md": [],
     "guides/cache.md": [],
+    "guides/functions.md": [
+        """python -c "import onnx; text = '<ir_version: 8, opset_import: [\\"\\": 17]> net (float[{}, 4] x) => (float[{}, 4] y) {{ y = Tanh(x) }}'; [onnx.save(onnx.parser.parse_model(text.format(rows, rows)), name) for rows, name in ((1, 'decode.onnx'), (8, 'prefill.onnx'))]\""""
+    ],
     "guides/states.md": [
         """python -c "import onnx; onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: [\\"\\": 17]> gate (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] h_next) { h_next = Tanh(h) y = Add(x, h_next) }'), 'gate.onnx')\""""
     ],
