@@ -23,6 +23,7 @@ models:
   chosen: {source: "zoo:mobilenet_v2", transform: {layout: auto, passes: [{use: "mine:early", at: start}]}}
   kept: {source: net.onnx, dataset: {path: images.npz}, transform: {passes: [{use: "mine:late", at: after_fusion}]},
     validation: {operators: true}}
+  chat: {precisions: [float32], targets: [plain], functions: {decode: {source: net.onnx}, encode: {source: net.onnx}}}
 precisions: [float32, float16, int8, auto]
 targets:
   cpu: {kind: llvm, mcpu: native, tuning: {trials: 8, rounds: 2}}

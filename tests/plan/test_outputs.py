@@ -20,6 +20,7 @@ targets:
   phone: {tag: qcom/adreno-opencl, host: {mtriple: aarch64-linux-gnu}}
 """
 CHOSEN = [output.artifact for output in registry.stages()["choose_layout"].outputs]
+FUNCTIONS = {"decode": {"source": "decode.onnx"}, "encode": {"source": "encode.onnx"}}
 KERNEL = {"number": 1, "workload": "0" * 64}
 
 
@@ -29,8 +30,8 @@ def plan(**layers: object) -> Plan:
 
 @pytest.mark.parametrize("artifact", registry.artifacts())
 def test_every_artifact_is_recognised_as_itself(artifact: str):
-    made = plan()
-    path = made.file(artifact, Variant("digits", "float32", "cpu"), **KERNEL, layout="NHWC")
+    made = plan(models={"digits": {"source": "digits.onnx"}, "chat": {"functions": FUNCTIONS}})
+    path = made.file(artifact, Variant("digits", "float32", "cpu"), **KERNEL, layout="NHWC", group="chat")
     found = recognise(path, made.config)
     assert found and found.artifact == artifact
 
@@ -63,6 +64,16 @@ def test_the_goals_and_every_variants_package_are_made():
     made = plan()
     for path in [*made.goals(), *(made.file("package.tar", variant) for variant in made.variants)]:
         assert has(made, path)
+
+
+def test_a_joined_package_is_that_of_its_functions():
+    made = plan(models={"chat": {"functions": FUNCTIONS}})
+    found = recognise("results/chat/float32/cpu/package.tar", made.config)
+    assert found and found.wildcards == {"group": "chat", "precision": "float32", "target": "cpu"}
+    assert has(made, "results/chat/float32/cpu/package.tar")
+    assert has(made, "results/chat.decode/float32/cpu/package.tar")
+    assert not has(plan(), "results/chat/float32/cpu/joined.json")
+    assert not has(plan(), "results/chat/float32/cpu/package.tar")
 
 
 def test_a_removed_model_precision_or_target_is_not_made():

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tvmake.config.reading.load import check, load, merge
-from tvmake.config.requests.building import BuildRequest, ExportRequest
+from tvmake.config.requests.building import BuildRequest, ExportRequest, JoinRequest
 from tvmake.config.requests.calibrating import CalibrateRequest
 from tvmake.config.requests.choosing import ChoosePrecisionRequest
 from tvmake.config.requests.referencing import ReferenceRequest, SelfTestRequest
@@ -58,6 +58,7 @@ REQUESTS = {
     "build": BuildRequest,
     "compare_operators": BuildRequest,
     "export": ExportRequest,
+    "join": JoinRequest,
     "self_test": SelfTestRequest,
     "deploy": DeployRequest,
     "validate": ValidateRequest,

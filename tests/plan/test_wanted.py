@@ -30,11 +30,22 @@ def test_a_variant_means_its_package_and_a_full_path_becomes_relative(plan: Plan
     assert requested_files(plan, ["other/file.txt", "all"]) == ["other/file.txt", "all"]
 
 
-@pytest.mark.parametrize("word", ["digits", "float16", "digits/float16", "m/float32", "results", ""])
+@pytest.mark.parametrize("word", ["digit", "float16", "digits/float16", "m/float32", "results", ""])
 def test_a_part_of_a_variants_name_is_refused_with_the_variants(plan: Plan, word: str):
     with pytest.raises(UsageError, match="is neither a variant, a stage nor a file that a job makes") as refused:
         requested_files(plan, [word])
     assert "digits/float32/cpu" in refused.value.remedy or "digits/float16/cpu" in refused.value.remedy
+
+
+def test_a_model_means_its_packages_and_the_joined_ones(plan: Plan):
+    assert requested_files(plan, ["digits"]) == [f"results/digits/{name}/cpu/package.tar" for name in plan.config.precisions]
+    functions = {name: {"source": f"{name}.onnx"} for name in ("decode", "encode")}
+    values = {**yaml.safe_load(TEXT), "models": {"chat": {"functions": functions}}, "precisions": ["float32"]}
+    chat = Plan(check(values, {}))
+    single = [f"results/chat.{name}/float32/cpu/package.tar" for name in functions]
+    for words in (["chat"], ["chat/float32/cpu"]):
+        assert sorted(requested_files(chat, words)) == sorted([*single, "results/chat/float32/cpu/package.tar"])
+    assert requested_files(chat, ["chat.decode"]) == single[:1]
 
 
 def test_a_stage_means_its_outputs_by_its_name_and_by_its_rules_name(plan: Plan):

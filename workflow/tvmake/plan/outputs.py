@@ -11,9 +11,10 @@ from tvmake.plan.plan import Plan
 from tvmake.stages import registry
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+MODEL = rf"(?!(?:{'|'.join(sorted(RESERVED_MODEL_NAMES))})/){NAME}"
 SHAPES = {
-    "model": rf"(?!(?:{'|'.join(sorted(RESERVED_MODEL_NAMES))})/){NAME}",
-    "group": NAME,
+    "model": MODEL,
+    "group": MODEL,
     "precision": NAME,
     "target": NAME,
     "layout": "[A-Za-z0-9]+",
