@@ -38,7 +38,9 @@ def test_a_part_of_a_variants_name_is_refused_with_the_variants(plan: Plan, word
 
 
 def test_a_model_means_its_packages_and_the_joined_ones(plan: Plan):
-    assert requested_files(plan, ["digits"]) == [f"results/digits/{name}/cpu/package.tar" for name in plan.config.precisions]
+    assert requested_files(plan, ["digits"]) == [
+        f"results/digits/{name}/cpu/package.tar" for name in plan.config.precisions
+    ]
     functions = {name: {"source": f"{name}.onnx"} for name in ("decode", "encode")}
     values = {**yaml.safe_load(TEXT), "models": {"chat": {"functions": functions}}, "precisions": ["float32"]}
     chat = Plan(check(values, {}))

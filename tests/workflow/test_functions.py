@@ -162,8 +162,8 @@ CHANGES = [
     ("models.net.functions.encode.build", {"dump": ["ll"]}, {"build": 1, "join": 1, **AFTER_BUILD}),
     ("models.net.functions.encode.validation", {"samples": 3}, {"reference": 1, "validate": 1, "benchmark": 1, "select": 1, "report": 1}),
     # Another layout of weights would be that of the other function, too.
-    ("models.net.functions.decode.build", {"dump": ["ll"]}, {**{stage: 2 for stage in ("build", "export", "attest", "deploy", "validate", "benchmark")}, "join": 1, "select": 1, "report": 1}),
-    ("models.net.export", {"self_test": False}, {**{stage: 2 for stage in ("export", "attest", "deploy", "validate", "benchmark")}, "join": 1, "select": 1, "report": 1}),
+    ("models.net.functions.decode.build", {"dump": ["ll"]}, {**dict.fromkeys(("build", "export", "attest", "deploy", "validate", "benchmark"), 2), "join": 1, "select": 1, "report": 1}),
+    ("models.net.export", {"self_test": False}, {**dict.fromkeys(("export", "attest", "deploy", "validate", "benchmark"), 2), "join": 1, "select": 1, "report": 1}),
 ]  # fmt: skip
 
 
