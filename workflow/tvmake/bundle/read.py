@@ -162,7 +162,7 @@ def _check(bundle: Path, directory: Path, contents: Contents) -> None:
         raise InputError(f"{bundle}: {LOCK}", error.problem, error.remedy) from None
     if (directory / CONFIG).read_bytes() != config_text(locked).encode():
         raise InputError(str(bundle), f"{CONFIG} is not the config that its lock names", AGAIN)
-    named = {PACKAGES + entry.path for entry in locked.artifacts if entry.path.endswith("/package.tar")}
+    named = {PACKAGES + entry.path for entry in locked.packages}
     if missing := sorted(named - set(contents.files)):
         raise InputError(str(bundle), f"has no {missing[0]}, which its lock lists", AGAIN)
     for name, entry in contents.files.items():

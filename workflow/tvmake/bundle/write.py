@@ -59,9 +59,7 @@ def write_bundle(plan: Plan, lock: Path, destination: Path, *, with_inputs: bool
 
 def _packages(plan: Plan, locked: Lock) -> list[tuple[str, Path]]:
     members = []
-    for entry in locked.artifacts:
-        if not entry.path.endswith("/package.tar"):
-            continue
+    for entry in locked.packages:
         path = Path(plan.config.results) / entry.path
         if not path.is_file():
             raise InputError(str(path), "is in the lock, but is missing", "run `tvmake make`, then `tvmake lock`")

@@ -116,7 +116,7 @@ def _difference(path: Path, entry: LockedArtifact) -> str:
 
 def _members(path: Path) -> dict[str, str]:
     digests = {}
-    for member in read_tar(path, "package", "rebuild it with `tvmake make`"):
+    for member in read_tar(path, "package", "rebuild it with `tvmake make`", nested=True):
         digest = sha256()
         while block := member.read(1 << 20):
             digest.update(block)

@@ -84,7 +84,7 @@ def causes(mismatch: Mismatch, candidates: list[Difference]) -> list[Difference]
 
 def _variants(plan: Plan, lock: Lock) -> Iterator[Difference]:
     here = {f"{variant}" for variant in plan.variants}
-    then = {entry.path.removesuffix("/package.tar") for entry in lock.artifacts if entry.path.endswith("/package.tar")}
+    then = {entry.path.removesuffix("/package.tar") for entry in lock.packages}
     for name in sorted(then - here):
         yield Difference(f"variant {name}: in the lock only")
     for name in sorted(here - then):

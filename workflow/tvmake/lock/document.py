@@ -86,6 +86,11 @@ class Lock(_Part):
     artifacts: list[LockedArtifact]
     """In the order of the pipeline."""
 
+    @property
+    def packages(self) -> list[LockedArtifact]:
+        """The packages of variants, without those that are joined from them."""
+        return [entry for entry in self.artifacts if entry.path.endswith("/package.tar") and entry.stage != "join"]
+
 
 def read_lock(path: Path) -> Lock:
     """Read a lock.

@@ -42,8 +42,8 @@ def config_of(lock: Lock, directory: Path) -> Path:
 
 
 def packages(plan: Plan) -> list[str]:
-    """The outputs of a repeated run: every variant's package, the files beside it, and their inputs."""
-    return plan.results_of("package.provenance.json")
+    """The outputs of a repeated run: every package, the files beside it, and their inputs."""
+    return [*plan.results_of("package.provenance.json"), *plan.results_of("joined/package.tar")]
 
 
 def modification_times(plan: Plan) -> dict[Path, int]:
