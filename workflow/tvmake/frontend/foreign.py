@@ -10,8 +10,11 @@ from tvmake.frontend.model_files import model_files
 from tvmake.frontend.options import ImportOptions
 from tvmake.process.limits import Limits, limited
 
-FILES = frozenset({"onnx", "pt2", "tflite", "stablehlo"})
+FILES = frozenset({"onnx", "pt2", "tflite", "stablehlo", "transformers"})
 """Formats that are files; sources of the others are code that the user runs."""
+
+LIBRARY_LIMITS = {"transformers": Limits(processor_s=240, memory_mb=2000)}
+"""What loading a format's library and tracing its network take in addition."""
 
 
 @contextmanager
@@ -25,7 +28,10 @@ def foreign(options: ImportOptions) -> Iterator[None]:
         yield
         return
     remedy = "if you trust its author, `trusted: true` lifts the limit"
-    with limited(Limits.for_files([Path(file) for file in model_files(options)]), options.source, remedy):
+    limits = Limits.for_files([Path(file) for file in model_files(options)])
+    if (library := LIBRARY_LIMITS.get(str(options.source_format()))) is not None:
+        limits += library
+    with limited(limits, options.source, remedy):
         try:
             yield
         except (TvmakeError, MemoryError, ImportError):

@@ -21,8 +21,10 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
     "zoo": TORCH_FRONTEND,
     "stablehlo": ("tvmake.frontend.stablehlo.importer",),
     "relax": ("tvmake.frontend.relax.importer",),
+    "transformers": (*TORCH_FRONTEND, "tvmake.frontend.torch.decoders.load"),
 }
-"""The first module has ``read(source, options)``; for PyTorch, ``source`` is the program from the second's ``load_program``."""
+"""The first module has ``read(source, options)``; for PyTorch, ``source`` is the program from the second's ``load_program``.
+Further ones are loaded first, so that a missing library is reported."""
 
 RUNTIMES: dict[str, str] = {
     "onnx": "tvmake.validate.reference.onnx_model",
@@ -34,6 +36,7 @@ RUNTIMES: dict[str, str] = {
     "zoo": "tvmake.validate.reference.torch_program",
     "stablehlo": "tvmake.validate.reference.jax_program",
     "relax": "tvmake.validate.reference.relax_module",
+    "transformers": "tvmake.validate.reference.torch_program",
 }
 """Every module has ``open_model(source, options, signature) -> Runtime``."""
 
@@ -47,6 +50,7 @@ BASELINES: dict[str, str] = {
     "zoo": "tvmake.benchmark.baseline.torch_model",
     "stablehlo": "tvmake.benchmark.baseline.jax_model",
     "relax": "tvmake.benchmark.baseline.relax_model",
+    "transformers": "tvmake.benchmark.baseline.torch_model",
 }
 """Every module has ``prepare(source, options, signature, inputs, threads) -> Prepared``."""
 
@@ -73,7 +77,7 @@ def unloaded_library(source: str, kind: str, error: ImportError | OSError) -> Ma
 
 def install(kind: str) -> str:
     """The command that installs the library that reads a format."""
-    return f"install it: pip install 'tvmake[{kind if kind in ('tflite', 'stablehlo', 'keras') else 'torch'}]'"
+    return f"install it: pip install 'tvmake[{kind if kind in ('tflite', 'stablehlo', 'keras', 'transformers') else 'torch'}]'"
 
 
 def inspection_modules(options: ImportOptions) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class ImportedModel:
     dtype. ``main`` returns a tensor, or a flat tuple in the order of ``signature.outputs``.
     ``notes`` has facts for source.json (format, opset, producer, changes by preparation).
     ``framework_rounds``: the original framework rounds activations to integers where ``module`` does not.
+    ``state``: inputs that the source itself knows to be states, as ``state`` of a config has them.
     """
 
     module: "tvm.IRModule"
@@ -28,3 +29,4 @@ class ImportedModel:
     signature: Signature
     notes: dict[str, str | int | list[str]] = field(default_factory=dict)
     framework_rounds: bool = False
+    state: dict[str, str] = field(default_factory=dict)

@@ -76,7 +76,7 @@ def inspect_source(options: ImportOptions, *, lists_files: bool = True) -> Decla
         _check_module(source)
         return Declared(kind)
     path = Path(source)
-    if not path.is_file():
+    if kind != "transformers" and not path.is_file():
         found = "a directory" if path.is_dir() else special_kind(path)
         raise InputError(source, f"is {found}, not a file" if found else "no such file", "name the model's file")
     if kind == "keras":  # only Keras can read its inputs, and loading it needs trust
@@ -135,6 +135,8 @@ def _inspect_file(kind: str, options: ImportOptions, lists_files: bool) -> bytes
             inspect = partial(inspect_onnx, files=options.files if lists_files else None, opset=options.opset)
         elif kind == "pt2":
             from tvmake.frontend.torch.pt2.archive import inspect
+        elif kind == "transformers":
+            from tvmake.frontend.checkpoint import inspect
         elif kind == "stablehlo":
             from tvmake.frontend.stablehlo.source import inspect
         else:

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from tvmake.frontend.checkpoint_files import checkpoint_files
 from tvmake.frontend.options import ImportOptions
 
 
@@ -17,6 +18,8 @@ def model_files(model: ImportOptions) -> list[str]:
         return []
     if kind in ("factory", "relax"):
         return [python_file(model.source), *model.files]
+    if kind == "transformers":
+        return [*checkpoint_files(model.source), *model.files]
     source = Path(model.source)
     siblings = [source.with_name(source.name + end) for end in (".data", "_data")] + [source.with_suffix(".data")]
     data = [str(path) for path in siblings if kind == "onnx" and os.path.isfile(path)]  # noqa: PTH113  # False for a name that is too long

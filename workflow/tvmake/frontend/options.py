@@ -6,10 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tvmake.artifact.dims import LARGEST_SIZE
+from tvmake.frontend.checkpoint_files import is_checkpoint
 from tvmake.frontend.zoo_names import ZOO, unknown_network
 from tvmake.options import Positive, Strict
 
-SourceFormat = Literal["onnx", "pt2", "tflite", "keras", "torchscript", "factory", "relax", "zoo", "stablehlo"]
+SourceFormat = Literal[
+    "onnx", "pt2", "tflite", "keras", "torchscript", "factory", "relax", "zoo", "stablehlo", "transformers"
+]
 
 
 def _refuse_boolean(value: Any) -> Any:
@@ -85,8 +88,8 @@ class ImportOptions(Strict):
     """What a model is imported from."""
 
     source: str
-    """A path (.onnx, .pt2, .pt, .tflite, .keras, .h5, .mlir, .mlirbc), ``package.module:function`` returning an nn.Module (or, with
-    ``format: relax``, a Relax module), or ``zoo:<name>``."""
+    """A path (.onnx, .pt2, .pt, .tflite, .keras, .h5, .mlir, .mlirbc), a directory of a language model (config.json and *.safetensors),
+    ``package.module:function`` returning an nn.Module (or, with ``format: relax``, a Relax module), or ``zoo:<name>``."""
     format: SourceFormat | None = None
     """The source's format; by default the one that the source's name implies."""
     trusted: bool = False
@@ -138,4 +141,4 @@ class ImportOptions(Strict):
         module, _, function = self.source.partition(":")
         if function.isidentifier() and all(part.isidentifier() for part in module.split(".")):
             return "factory"
-        return None
+        return "transformers" if is_checkpoint(self.source) else None

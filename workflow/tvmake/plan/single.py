@@ -103,8 +103,11 @@ class SingleRun:
 
         file = self.root / self.source
         if file.is_dir() and self.source:
+            from tvmake.frontend.checkpoint_files import is_checkpoint
             from tvmake.frontend.file_kinds import directory_remedy
 
+            if is_checkpoint(str(file)):
+                return
             remedy = directory_remedy(str(file)) or "name the model's file in it"
             raise InputError(self.source, "is a directory, not a model", remedy)
         if file.suffix in (".yaml", ".yml"):
@@ -153,7 +156,8 @@ class SingleRun:
     @property
     def model_name(self) -> str:
         """The model's name in the config."""
-        return self.name or name_of(Path(self.source.removeprefix(ZOO)).stem)
+        path = Path(self.source.removeprefix(ZOO))
+        return self.name or name_of(path.name if (self.root / path).is_dir() else path.stem)
 
     @property
     def target_name(self) -> str:

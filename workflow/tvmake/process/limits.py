@@ -47,6 +47,9 @@ class Limits:
     processor_s: float
     memory_mb: int
 
+    def __add__(self, other: "Limits") -> "Limits":
+        return Limits(self.processor_s + other.processor_s, self.memory_mb + other.memory_mb)
+
     @classmethod
     def for_files(cls, files: Sequence[Path]) -> "Limits":
         """Limits for reading files, by their sizes on the disk; holes do not count."""

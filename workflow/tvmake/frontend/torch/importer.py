@@ -11,6 +11,8 @@ from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
 from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
 from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
+from tvmake.frontend.checkpoint import name_dimensions
+from tvmake.frontend.checkpoint_files import DECODER_STATE
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.lowering.state_indices import bound_indices
 from tvmake.frontend.options import ImportOptions
@@ -46,9 +48,13 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     refusals.refuse_training(where, program)
     refusals.refuse_unreadable_state(where, program)
     refusals.refuse_half_precision(where, program)
-    check_inputs(where, exported.signature(where, program), options.inputs)
-    program = replace_derived_dims(program, options.inputs)
-    extents = exported.resolve_extents(where, program, options.inputs)
+    declared = exported.signature(where, program)
+    check_inputs(where, declared, options.inputs)
+    entries = options.inputs
+    if is_decoder := options.source_format() == "transformers":
+        entries = name_dimensions(declared, entries)
+    program = replace_derived_dims(program, entries)
+    extents = exported.resolve_extents(where, program, entries)
     signature = exported.signature(where, program, extents)
     weights = exported.weights_digest(program)
     prepared = prepare(where, program, extents, kept_in_place(options.state, program.graph_signature.user_inputs))
@@ -62,8 +68,9 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
     if names[:count] != expected:
         raise InputError(where, f"TVM reordered the inputs to {names[:count]}", "rename forward()'s arguments")
     params = dict(zip(names[count:], detached.get("main", []), strict=True))
-    sizes = bind_sizes(equal_sizes, _binding(prepared.extents))
-    module = settle_sizes(with_bounds(_bind_dims(module, prepared.extents), signature.bounds), sizes, where)
+    dims = _binding(prepared.extents)
+    module = relax.transform.BindSymbolicVars(dims, "main")(module) if dims else module
+    module = settle_sizes(with_bounds(module, signature.bounds), bind_sizes(equal_sizes, dims), where)
     signature = signature.model_copy(update={"bounds": bounds_of(module)})
     module, params = drop_unused_params(module, params)
     module, constants = lift_constants(correct_operators(module))
@@ -79,6 +86,7 @@ def read(program: ExportedProgram, options: ImportOptions) -> ImportedModel:
             "operators": _operators(program),
             "weights": weights,
         },
+        state=dict(DECODER_STATE) if is_decoder else {},
     )
     return begin_with(imported, {state.spec.relax_name: state.initial for state in states})
 
@@ -156,12 +164,6 @@ class _EqualSizesImporter(ExportedProgramImporter):
     @block_builder.setter
     def block_builder(self, _builder: Any) -> None:
         self._builder = EqualSizesBuilder()
-
-
-def _bind_dims(module: "tvm.IRModule", extents: exported.Extents) -> "tvm.IRModule":
-    if not extents:
-        return module
-    return relax.transform.BindSymbolicVars(_binding(extents), "main")(module)
 
 
 def _binding(extents: exported.Extents) -> dict[str, Any]:

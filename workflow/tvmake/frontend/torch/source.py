@@ -28,6 +28,14 @@ def load_program(source: str, options: ImportOptions) -> ExportedProgram:
             return factory.export(source, options)
         case "zoo":
             return zoo.export(source, options)
+        case "transformers":
+            from tvmake.frontend.torch.decoders import load  # its library is loaded for its own format only
+
+            return load.export(source, options)
         case source_format:
             problem = f"is not a PyTorch or Keras source ({source_format or 'unknown format'})"
-            raise InputError(source, problem, "give a .pt2, .pt or .keras file, package.module:function or zoo:<name>")
+            raise InputError(
+                source,
+                problem,
+                "give a .pt2, .pt or .keras file, a language model's directory, package.module:function or zoo:<name>",
+            )

@@ -118,7 +118,7 @@ def _import(kind: str, request: ImportOptions) -> ImportedModel:
     from tvmake.frontend.states import declare_states
 
     whole = bound_sizes(bind_values(imported, fixed), request.source)
-    return declare_states(whole, request.state, request.source)
+    return declare_states(whole, whole.state | request.state, request.source)
 
 
 def imported_signature(request: ImportOptions) -> Signature:

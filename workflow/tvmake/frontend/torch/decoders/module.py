@@ -1,0 +1,75 @@
+"""A language model of transformers as a module of tokens, and of the keys and values of all earlier positions."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel  # type: ignore[import-not-found,unused-ignore]
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer  # type: ignore[import-not-found,unused-ignore]
+
+from tvmake.errors import InputError
+from tvmake.frontend.checkpoint import LOGITS, TOKENS
+from tvmake.frontend.torch.exporting.named_inputs import NamedInputsModule
+
+EXTENTS = 4
+"""Axes of keys and values: batch, head, position, channel."""
+
+POSITION = 2
+"""The axis that grows."""
+
+
+class PastLayer(DynamicLayer):  # type: ignore[misc,unused-ignore]
+    """The keys and values of one layer, which may have no position yet."""
+
+    def __init__(self, keys: Tensor, values: Tensor):
+        super().__init__()
+        self.keys, self.values = keys, values
+        self.dtype, self.device = keys.dtype, keys.device
+        self.is_initialized = True
+
+    def get_seq_length(self) -> int:
+        """The number of positions. Unlike the original's, it does not distinguish an empty tensor, whose size is dynamic."""
+        return self.keys.shape[POSITION]
+
+
+def named_module(model: PreTrainedModel, layers: int) -> nn.Module:
+    """The model with an input for its tokens, and two for each layer; its outputs are the last position's logits, and both again."""
+    names = [f"past_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+    return NamedInputsModule(model, [TOKENS, *names], _call)
+
+
+def _call(model: PreTrainedModel, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
+    tokens, *past = inputs
+    cache = Cache(layers=[PastLayer(keys, values) for keys, values in zip(past[::2], past[1::2], strict=True)])
+    begin = past[0].shape[POSITION]
+    positions = torch.arange(begin, begin + tokens.shape[1])[None]
+    last = torch.full((1,), -1)  # an index, because the size of a slice would be checked in every run
+    returned = model(
+        input_ids=tokens, past_key_values=cache, position_ids=positions, use_cache=True, logits_to_keep=last
+    )
+    results = {LOGITS: returned.logits[:, -1]}
+    for layer, entry in enumerate(cache.layers):
+        results |= {f"present_key_{layer}": entry.keys, f"present_value_{layer}": entry.values}
+    return results
+
+
+def past_shapes(where: str, model: PreTrainedModel) -> list[tuple[torch.Size, torch.Size]]:
+    """The shapes of each layer's keys and values after one token.
+
+    Raises:
+        InputError: the network keeps something else, or some layers keep nothing.
+    """
+    cache = DynamicCache()
+    with torch.no_grad():
+        model(input_ids=torch.zeros((1, 1), dtype=torch.int64), past_key_values=cache, use_cache=True)
+    layers = [layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized]
+    shapes = [(layer.keys.shape, layer.values.shape) for layer in layers]
+    if (
+        not shapes
+        or len(shapes) != len(cache.layers)
+        or any(len(shape) != EXTENTS for pair in shapes for shape in pair)
+    ):
+        problem = f"the memory of {type(model).__name__} is not one key and one value for each layer and position"
+        remedy = "write a function that builds the module with its memory as inputs and outputs, and name that: `source: module:function`"
+        raise InputError(where, problem, remedy)
+    return shapes
