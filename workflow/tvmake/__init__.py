@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-__all__ = ["Model", "Package", "Results", "__version__", "load", "open", "snakefile"]
+__all__ = ["Model", "Package", "Results", "__version__", "generate", "load", "open", "snakefile"]
 
 __version__ = "0.3.0.dev0"
 
-_LATER = {"load": "api.model", "Model": "api.model", "Results": "api.results", "Package": "running.package"}
+_LATER = {
+    "load": "api.model",
+    "Model": "api.model",
+    "Results": "api.results",
+    "Package": "running.package",
+    "generate": "running.generation",
+}
 """By name, because every room imports this module, and a stage's results depend on what its code imports."""
 
 _ELSEWHERE = {

@@ -3,6 +3,7 @@ from pathlib import Path
 from tvmake.api.model import Model as Model
 from tvmake.api.model import load as load
 from tvmake.api.results import Results as Results
+from tvmake.running.generation import generate as generate
 from tvmake.running.package import Package as Package
 
 __version__: str

@@ -22,7 +22,9 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
     """
     errors: list[TvmakeError] = []
     for name, signature in declared.items():
-        dynamic = {dim for spec in signature.arguments for dim in spec.shape if isinstance(dim, str)} | set(signature.bounds)
+        dynamic = {dim for spec in signature.arguments for dim in spec.shape if isinstance(dim, str)} | set(
+            signature.bounds
+        )
         dims, bounds = plan.config.networks[name].dims, dict(signature.bounds)
         for dimension, size in dims.items():
             if dimension not in dynamic:

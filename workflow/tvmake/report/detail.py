@@ -177,6 +177,8 @@ def _numerics_facts(row: SummaryRow, numerics: Numerics) -> list[tuple[str, str]
     ]
     if row.top1_agreement is not None:
         facts.append(("same class as reference", quantities.share(row.top1_agreement)))
+    if row.equal_tokens is not None:
+        facts.append(("same tokens after a prompt", f"{row.equal_tokens} of {row.tokens}"))
     for name, got, reference in (("top-1", row.top1, row.reference_top1), ("top-5", row.top5, row.reference_top5)):
         if got is not None:
             facts.append((name, f"{quantities.share(got)}, reference {quantities.share(reference)}"))

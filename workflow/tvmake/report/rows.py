@@ -122,6 +122,10 @@ class SummaryRow(_Record):
     reference_top5: float | None = None
     top1_agreement: float | None = None
     """Share of inputs for which package and reference name the same class; needs no labels."""
+    equal_tokens: int | None = None
+    """Of a language model: how many tokens after a prompt are the reference's, before the first that differs."""
+    tokens: int | None = None
+    """The number of tokens that were compared for it."""
     max_abs: float | None = None
     """Largest absolute error of any output."""
     max_abs_rms: float | None = None
@@ -335,6 +339,8 @@ def _numerics_fields(result: VariantResults) -> dict[str, Any]:
     }
     if report.overall and not any(goal.goal == "finite" for goal in report.missed):
         fields |= report.overall.model_dump(include={"max_abs", "max_abs_rms", "max_rel", "cosine", "sqnr_db"})
+    if report.continuation is not None:
+        fields |= {"equal_tokens": report.continuation.equal, "tokens": report.continuation.tokens}
     if figures := report.classification:
         fields |= figures.model_dump(include={"top1", "reference_top1", "top5", "reference_top5", "top1_agreement"})
         fields["top1_drop"] = figures.top1_drop

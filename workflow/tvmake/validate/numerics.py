@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tvmake.config.validation import Goals
 from tvmake.storage.documents import FailsFast
 from tvmake.validate.classification import Classification, ClassificationFigures, is_classification
+from tvmake.validate.continuation import ContinuationFigures, ContinuedTokens
 from tvmake.validate.figures import OutputComparison, OutputFigures
 from tvmake.validate.metrics import MetricFigure, missed_metrics
 from tvmake.validate.step_errors import StepErrors, describe_growth
@@ -55,6 +56,9 @@ class NumericsReport(FailsFast, BaseModel):
     step_sqnr_db: list[float] = Field(default_factory=list, exclude_if=lambda figures: not figures)
     """With states: the signal-to-noise ratio of each step over all sequences, of the worst output."""
 
+    continuation: ContinuationFigures | None = Field(default=None, exclude_if=lambda figures: figures is None)
+    """Of a language model: how many tokens after a prompt are the same."""
+
     @property
     def sqnr_db(self) -> float:
         """The lowest signal-to-noise ratio of any output, in dB; NaN when no output could be compared."""
@@ -69,9 +73,10 @@ class Comparison:
 
     Args:
         steps: samples in a sequence of a package with states, 0 if all are one; None without states.
+        continued: compares the tokens that a language model continues a prompt with.
     """
 
-    def __init__(self, goals: Goals, steps: int | None = None):
+    def __init__(self, goals: Goals, steps: int | None = None, continued: ContinuedTokens | None = None):
         self.goals = goals
         self.samples = 0
         self._outputs: dict[str, OutputComparison] = {}
@@ -80,12 +85,15 @@ class Comparison:
         self._structural: dict[str, MissedGoal] = {}
         self._metrics: dict[str, MetricFigure] = {}
         self._steps = None if steps is None else StepErrors(steps)
+        self._continued = continued
 
     def add(self, reference: Outputs, got: Outputs, labels: np.ndarray | None = None) -> None:
         """Compare one sample's outputs; ``labels`` are class indices [batch], for accuracy."""
         self.samples += 1
         if self._steps is not None:
             self._steps.add(reference, got)
+        if self._continued is not None:
+            self._continued.add(reference, got)
         for name, expected in reference.items():
             expected = np.asarray(expected)
             if name not in got:
@@ -140,6 +148,7 @@ class Comparison:
             repeatable=self._repeatable,
             metrics=self._metrics,
             step_sqnr_db=step_sqnr_db,
+            continuation=self._continued.figures if self._continued else None,
         )
 
 

@@ -10,6 +10,8 @@ from tvmake.cli.terminal import explain_wait, output_file
 from tvmake.config.limits import MOST_REPETITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tvmake.running.outputs import Score
     from tvmake.running.run import Run
 
@@ -60,17 +62,26 @@ def run(
     function: Annotated[
         str | None, typer.Option("--function", metavar="NAME", help="The function to run, of a package with several; `tvmake show` lists them.")
     ] = None,
+    prompt_ids: Annotated[str | None, typer.Option("--prompt-ids", metavar="ID,…", help="Generate tokens with a language model after these; --steps is their number.")] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="The same after a text, which needs the model's tokenizer.json.")] = None,
+    tokenizer: Annotated[Path | None, typer.Option("--tokenizer", metavar="FILE", help="The tokenizer.json. [default: beside the package]")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", metavar="T", help="Draw tokens; smaller values prefer probable ones. [default: the most probable token]")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", metavar="P", help="Draw among the most probable tokens that together have this probability.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the draws.")] = 0,
+    token_input: Annotated[str | None, typer.Option("--token-input", metavar="NAME", help="The input that takes tokens. [default: the only one of integers]")] = None,
+    logits_output: Annotated[str | None, typer.Option("--logits-output", metavar="NAME", help="The output with a value for each token. [default: the only one]")] = None,
     device: Annotated[str, typer.Option("--device", "-d", "-D", metavar="NAME", help="A device of the config, or its address (ssh:HOST, adb:SERIAL, rpc:TRACKER:PORT/KEY); `local` is this machine.")] = "local",
     config: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Run a package on arrays, images, generated inputs or its own samples, here or on a device.
 
-    The package's digests are checked first. Its code runs in a separate process.
+    The package's digests are checked first. Its code runs in a separate process, except to generate tokens.
     """
     from tvmake.artifact.package import check_is_package_file
     from tvmake.cli.configs import print_note
     from tvmake.cli.device.app import chosen_device
+    from tvmake.cli.packages.generate import Prompt, print_generated
     from tvmake.cli.packages.preprocessing import preprocessing
     from tvmake.cli.packages.self_test import print_self_test, self_tests
     from tvmake.cli.single import dimension_size, values_by_name
@@ -95,6 +106,15 @@ def run(
         raise UsageError(
             f"--number {number}", "averages timed runs, but no run is timed", "add --repeat N or --profile"
         )
+    generation = {
+        "--tokenizer": tokenizer, "--temperature": temperature is not None, "--top-p": top_p is not None, "--seed": seed,
+        "--token-input": token_input, "--logits-output": logits_output,
+    }  # fmt: skip
+    wants_tokens = prompt is not None or prompt_ids is not None
+    if not wants_tokens and (option := next((name for name, value in generation.items() if value), None)):
+        raise UsageError(option, "needs a prompt", "add --prompt-ids 1,15,27 or --prompt TEXT")
+    if wants_tokens:
+        _check_generation(others | {"--self-test": self_test, "--steps": None}, prompt, prompt_ids, device)
     sizes = values_by_name("--dim", dimension_size, dims)
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"--output {output}", "outputs are written as an .npz", f"name it {output.stem}.npz")
@@ -106,6 +126,12 @@ def run(
         print_self_test(self_tests(package, function), connect(device, chosen_device(device, config)), as_json)
         return
     package, manifest = choose_function(package, function)
+    if wants_tokens:
+        chosen_prompt = Prompt(
+            prompt_ids, prompt, tokenizer, steps, temperature, top_p, seed, token_input, logits_output
+        )
+        print_generated(package, chosen_prompt, as_json)
+        return
     names = read_labels(labels) if labels else []
     if labels:
         check_labels(names, labels, manifest.signature.outputs)
@@ -124,6 +150,20 @@ def run(
     if profile and not result.kernels:
         print_note("kernels cannot be timed on this device, only on this machine and over ssh and adb")
     _print(result, top or (5 if labels else 0), names, repeat, number, as_json)
+
+
+def _check_generation(others: "Mapping[str, object]", prompt: str | None, prompt_ids: str | None, device: str) -> None:
+    """Refuse options that do not go with a prompt."""
+    from tvmake.errors import UsageError
+
+    if prompt is not None and prompt_ids is not None:
+        raise UsageError("--prompt --prompt-ids", "both are given", "leave one out")
+    option = "--prompt" if prompt is not None else "--prompt-ids"
+    if other := next((name for name, value in others.items() if value), None):
+        raise UsageError(f"{option} {other}", "a prompt is the only input, and tokens the output", f"omit {other}")
+    if device != "local":
+        remedy = "on other devices use the C++ library (docs/guides/decoders.md)"
+        raise UsageError(f"{option} --device {device}", "tokens are generated on this machine", remedy)
 
 
 def _what_takes_long(kind: str) -> str:

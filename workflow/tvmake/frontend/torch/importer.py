@@ -9,10 +9,10 @@ from torch.export import ExportedProgram
 
 from tvmake.artifact.signature import Signature, TensorSpec
 from tvmake.errors import InputError
-from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
-from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
 from tvmake.frontend.checkpoint import name_dimensions
 from tvmake.frontend.checkpoint_files import DECODER_STATE
+from tvmake.frontend.configured_inputs import check_inputs, describe, with_ranges
+from tvmake.frontend.equal_sizes import EqualSizes, EqualSizesBuilder
 from tvmake.frontend.imported import ImportedModel
 from tvmake.frontend.lowering.state_indices import bound_indices
 from tvmake.frontend.options import ImportOptions

@@ -12,12 +12,13 @@ from tvmake.stages.descriptor import Input, Log, Output, Stage
 from tvmake.stages.user_files import user_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.source import SourceRecord
     from tvmake.stages.context import JobContext
-    from tvmake.validate.reference.stored import ReferenceSetInfo
+    from tvmake.validate.continuation import Continuation
+    from tvmake.validate.reference.stored import ReferenceSample, ReferenceSetInfo
 
 
 def reference(signature: Path, source: Path, request: ReferenceRequest, reference: Path) -> ReferenceSetInfo:
@@ -44,6 +45,7 @@ def reference(signature: Path, source: Path, request: ReferenceRequest, referenc
 
 
 def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, reference: Path) -> ReferenceSetInfo:
+    from tvmake.validate.continuation import continuation
     from tvmake.validate.dataset import Sample, load_dataset
     from tvmake.validate.reference.run import open_imported, with_outputs
     from tvmake.validate.reference.stored import ReferenceSetInfo, write_reference_set
@@ -52,7 +54,11 @@ def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, 
     dataset = load_dataset(request.dataset, known, dims=request.dims) if request.dataset else None
     runtime = open_imported(request.model, known, imported)
     drawn = random_samples(known, request.samples, request.seed, request.dims, request.shapes, request.steps)
-    samples: Iterable[Sample] = dataset if dataset is not None else (Sample(inputs, None) for inputs in drawn)
+    own = None
+    if dataset is None:
+        own = continuation(known, request.samples, request.steps, request.dims, request.shapes)
+    inputs = own.samples(drawn) if own else drawn
+    samples: Iterable[Sample] = dataset if dataset is not None else (Sample(arrays, None) for arrays in inputs)
     info = ReferenceSetInfo(
         signature=known,
         runtime=runtime.name,
@@ -61,8 +67,19 @@ def _write(request: ReferenceRequest, known: Signature, imported: SourceRecord, 
         label_names=dataset.label_names if dataset is not None else [],
         truth=request.dataset.truth if request.dataset else [],
         steps=request.steps,
+        continued=own.steps if own else 0,
     )
-    return write_reference_set(reference, info, with_outputs(runtime, known, samples, request.steps))
+    return write_reference_set(
+        reference, info, _note_outputs(with_outputs(runtime, known, samples, request.steps), own)
+    )
+
+
+def _note_outputs(samples: Iterable[ReferenceSample], own: Continuation | None) -> Iterator[ReferenceSample]:
+    """The samples, each of which determines the next one of a continuation."""
+    for sample in samples:
+        if own is not None:
+            own.note(sample.outputs)
+        yield sample
 
 
 def reference_request(job: JobContext) -> ReferenceRequest:

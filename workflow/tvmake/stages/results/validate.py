@@ -74,13 +74,16 @@ def compare(
     import zipfile
     from itertools import islice
 
+    from tvmake.artifact.language_model import language_model
     from tvmake.device.interface import RunRequest
+    from tvmake.validate.continuation import ContinuedTokens
     from tvmake.validate.numerics import Comparison
 
     count = len(known) if most is None else min(most, len(known))
     run = RunRequest(samples=count, repeat_first=bool(goals.repeatable), steps=known.info.steps)
     info = known.info
-    comparison = Comparison(goals, info.steps if info.signature.states else None)
+    continued = ContinuedTokens(language_model(info.signature), info.continued) if info.continued else None
+    comparison = Comparison(goals, info.steps if info.signature.states else None, continued)
     with temporary_directory("tvmake-validate-") as directory:
         outputs = Path(directory) / "outputs.npz"
         result = device.execute(deployment, run, known.path, outputs)

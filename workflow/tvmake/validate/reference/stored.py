@@ -38,6 +38,8 @@ class ReferenceSetInfo(FailsFast, BaseModel):
     labelled: int = 0
     steps: int = Field(default=0, exclude_if=lambda value: not value)
     """Samples in a sequence, with each of which states restart; 0: all are one."""
+    continued: int = Field(default=0, exclude_if=lambda value: not value)
+    """The first samples that are a language model's own tokens after a prompt."""
     why_not: str = ""
     """Why there are fewer samples than requested, or none."""
 
