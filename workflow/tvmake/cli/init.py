@@ -11,13 +11,14 @@ from tvmake.cli.terminal import output_file
 
 if TYPE_CHECKING:
     from tvmake.artifact.signature import Signature
+    from tvmake.frontend.checkpoint import DecoderConfig
     from tvmake.frontend.options import ImportOptions
 
 
 def init(
     model: Annotated[
         str | None,
-        typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, zoo:<name>, or package.module:function."),
+        typer.Argument(help="A .onnx, .pt2, .tflite or .mlir file, a language model's directory, zoo:<name>, or package.module:function."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Config file to write.")] = Path("tvmake.yaml"),
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it exists.")] = False,
@@ -120,11 +121,22 @@ def _settle_dimensions(options: ImportOptions, kind: str, declared: Signature) -
         return declared
 
 
+def _decoder_file(model: str) -> tuple[str, DecoderConfig | None]:
+    """The file to import of a directory with exported decoders, and what its config.json says; other models unchanged."""
+    from tvmake.cli.exported_decoder import decoder_file
+    from tvmake.frontend.checkpoint import read_config
+
+    file = decoder_file(Path(model))
+    return (model, None) if file is None else (str(file), read_config(Path(model)))
+
+
 def _write_config(model: str, output: Path, force: bool) -> None:
     from tvmake.artifact.signature import Signature
     from tvmake.cli.dimensions import input_lines
-    from tvmake.config.documents.starter import StarterInput, starter
+    from tvmake.cli.exported_decoder import exported_decoder
+    from tvmake.config.documents.starter import StarterDecoder, StarterInput, starter
     from tvmake.errors import InputError
+    from tvmake.frontend.checkpoint import PAST, SEQUENCE, read_config
     from tvmake.frontend.external_data import external_files
     from tvmake.frontend.inspect import inspect_source
     from tvmake.frontend.model_files import model_files
@@ -136,17 +148,22 @@ def _write_config(model: str, output: Path, force: bool) -> None:
     check_destination(output, "config")
     if output.exists() and not force:
         raise InputError(str(output), "already exists", "--force replaces it; -o writes another file")
+    model, decoder_config = _decoder_file(model)
     options = _import_options(model)
     declared = inspect_source(options, lists_files=False)
     files = [file for file in external_files(options) if file not in model_files(options)]
-    signature = _settle_dimensions(
-        options,
-        declared.format,
-        Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs), bounds=declared.bounds),
-    )
+    stated = Signature(inputs=tuple(declared.inputs), outputs=tuple(declared.outputs), bounds=declared.bounds)
+    is_checkpoint = declared.format == "transformers"
+    signature = stated if is_checkpoint else _settle_dimensions(options, declared.format, stated)
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype, spec.range) for spec in signature.inputs]
     state = suggest_states(signature)
-    write_text(output, starter(model, inputs, declared.format, declared.arguments, signature.bounds, files, state))
+    decoder = None
+    if is_checkpoint:
+        decoder = StarterDecoder(SEQUENCE, PAST, read_config(Path(model)).context)
+    elif decoder_config is not None:
+        decoder = exported_decoder(model, stated, state, decoder_config)
+    text = starter(model, inputs, declared.format, declared.arguments, signature.bounds, files, state, decoder)
+    write_text(output, text)
     typer.echo(printable(f"wrote {output}"))
     for line in input_lines(signature):
         typer.echo(line)

@@ -24,7 +24,7 @@ def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> l
 def without_states(
     declared: Signature, state: Mapping[str, str], where: str, *, writes_inputs: bool = False
 ) -> Signature:
-    """The inputs and outputs that a package's caller has.
+    """The inputs and outputs that a package's caller has, and the states, whose next values are not compared with them.
 
     Args:
         declared: what the source states, whose outputs may have no sizes.
@@ -41,7 +41,10 @@ def without_states(
         for side, specs in enumerate((declared.inputs, declared.outputs))
     ]
     inputs = tuple(spec for spec in left[0] if spec.name not in in_place)
-    return declared.model_copy(update={"inputs": inputs, "outputs": left[1]})
+    fed = [(declared.inputs[start], declared.outputs[end]) for start, end in pairs]
+    written = [(spec, spec) for spec in left[0] if spec.name in in_place]
+    states = tuple(StateSpec(**spec.model_dump(), next=following) for spec, following in [*fed, *written])
+    return declared.model_copy(update={"inputs": inputs, "outputs": left[1], "states": states})
 
 
 def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from functools import cache, partial
 
 from tvmake.artifact.dims import fixed_sizes, spell_shape
 from tvmake.artifact.extents import describe_bounds, has_size, narrow_bounds, unknown_dimension
-from tvmake.artifact.signature import Bounds, Signature
+from tvmake.artifact.signature import Bounds, Signature, is_arithmetic
 from tvmake.config.reading.load import one_or_many
 from tvmake.errors import InputError, TvmakeError
 from tvmake.plan.plan import Plan
@@ -22,9 +22,8 @@ def check_dims(plan: Plan, declared: Mapping[str, Signature]) -> None:
     """
     errors: list[TvmakeError] = []
     for name, signature in declared.items():
-        dynamic = {dim for spec in signature.arguments for dim in spec.shape if isinstance(dim, str)} | set(
-            signature.bounds
-        )
+        extents = {dim for spec in signature.arguments for dim in spec.shape if isinstance(dim, str)}
+        dynamic = {dim for dim in extents | set(signature.bounds) if not is_arithmetic(dim)}
         dims, bounds = plan.config.networks[name].dims, dict(signature.bounds)
         for dimension, size in dims.items():
             if dimension not in dynamic:

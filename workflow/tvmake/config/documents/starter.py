@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import yaml
 
@@ -29,6 +29,22 @@ class StarterInput:
     range: tuple[float, float] | None = None
 
 
+@dataclass(frozen=True)
+class StarterDecoder:
+    """What is known of a language model."""
+
+    sequence: str
+    """The dimension of new tokens."""
+    past: str
+    """The dimension of earlier positions."""
+    context: int | None
+    """The greatest number of positions."""
+    batch: str | None = None
+    """The dimension of a batch, which is fixed to 1."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Entries of ``inputs``, as YAML."""
+
+
 Bounds = Mapping[str, tuple[int, int | None]]
 """Smallest and largest sizes of dynamic dimensions, by name, if the model declares them."""
 
@@ -41,6 +57,7 @@ def starter(
     bounds: Bounds | None = None,
     files: Sequence[str] = (),
     state: Mapping[str, str] | None = None,
+    decoder: StarterDecoder | None = None,
 ) -> str:
     """Return a config for ``source`` as YAML text, with every useful key set or in a comment.
 
@@ -51,8 +68,12 @@ def starter(
         bounds: bounds of dynamic dimensions.
         files: further files that the model reads.
         state: inputs that seem to be states, with the outputs that seem to be their next values.
+        decoder: of a language model, whose keys are set.
     """
-    model = _model(source, inputs, kind, arguments or {}, bounds or {}, files, state or {})
+    if decoder is not None:
+        model = "\n".join([*_source(source, kind, files), *_decoder(decoder, state or {}), *_TOKENS])
+    else:
+        model = _model(source, inputs, kind, arguments or {}, bounds or {}, files, state or {})
     parts = [_head(source), model, _AXES, _STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
@@ -143,13 +164,7 @@ def _model(
     files: Sequence[str],
     state: Mapping[str, str],
 ) -> str:
-    lines = [
-        "models:",
-        f"  {yaml_text(model_name(source))}:  # name of its results",
-        f"    source: {yaml_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
-    ]
-    if files:
-        lines.append(f"    files: [{', '.join(map(yaml_text, files))}]  # with weights of the model")
+    lines = _source(source, kind, files)
     if kind == "factory":
         lines += [
             "    trusted: true  # a factory is Python code; the import calls it only with this line",
@@ -178,6 +193,58 @@ def _model(
         ]
     lines += _dims(inputs, bounds)
     return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
+
+
+def _source(source: str, kind: str, files: Sequence[str]) -> list[str]:
+    lines = [
+        "models:",
+        f"  {yaml_text(model_name(source))}:  # name of its results",
+        f"    source: {yaml_text(source)}{'' if kind in ('zoo', 'factory') else '  # relative to the directory tvmake works in'}",
+    ]
+    if files:
+        lines.append(f"    files: [{', '.join(map(yaml_text, files))}]  # with weights of the model")
+    return lines
+
+
+STEPS = 32
+"""Tokens of a sequence in validation."""
+
+
+def _decoder(decoder: StarterDecoder, state: Mapping[str, str]) -> list[str]:
+    lines = []
+    if decoder.inputs:
+        lines += [
+            "    # Tokens that random inputs have, and inputs that always have one value.",
+            "    inputs:",
+            *(f"      {yaml_text(name)}: {entry}" for name, entry in decoder.inputs.items()),
+        ]
+    if state:
+        lines += [
+            "    # Keys and values of earlier positions, with their next values: the package keeps them from run to run.",
+            "    state:",
+            *(f"      {yaml_text(given)}: {yaml_text(returned)}" for given, returned in state.items()),
+        ]
+    batch, past, sequence = (
+        yaml_text(name) if name else "" for name in (decoder.batch, decoder.past, decoder.sequence)
+    )
+    most = decoder.context - 1 if decoder.context else 2047
+    known = f"the model's context has {decoder.context}" if decoder.context else "the model states no limit"
+    lines += [
+        f"    # Earlier positions; {known}. A smaller maximum needs less memory. Prompts may have any length,",
+        f"    # unless `{decoder.sequence}` gets a maximum too: then memory is planned once.",
+        f"    dims: {{{f'{batch}: 1, ' if batch else ''}{past}: {{min: 0, max: {most}}}}}",
+        "    # Code of its own for single tokens; prompts of other lengths take the dynamic code.",
+        f"    shapes: [{{{sequence}: 1}}]",
+        "    # Sequences of single tokens. The first one continues with the tokens that the original model chooses.",
+        f"    validation: {{samples: {2 * min(STEPS, most)}, steps: {min(STEPS, most)}}}",
+    ]
+    return lines
+
+
+_TOKENS = """
+    # Tokens of texts instead of random ones: an .npz with an array [steps, 1, 1] for the input, a row for each step.
+    # dataset: {path: tokens.npz}
+""".strip("\n").splitlines()
 
 
 def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
