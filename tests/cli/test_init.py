@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from onnx import TensorProto, helper
 
+from tests.decoders import write_onnx_config, write_onnx_decoder
+from tests.frontend.test_checkpoint import shard, write_config
 from tvmake.cli.init import init
 from tvmake.config.documents.schema import config_schema
 from tvmake.config.documents.starter import StarterInput, dynamic_sizes, model_name, starter
@@ -251,3 +253,41 @@ def test_dimensions_are_those_of_the_package(tmp_path, capsys):
     assert "input state: float32 [batch, 3, 2]" in printed
     assert "axis 2 of x), 5 or more: `dims: {length" in printed
     assert "[states" not in printed + Path("tvmake.yaml").read_text()
+
+
+def test_a_directory_of_a_language_model_gets_the_bounds_of_its_context(directory):
+    (directory / "tiny").mkdir()
+    write_config(directory / "tiny")
+    (directory / "tiny/model.safetensors").write_bytes(shard())
+    model = written("tiny/").config.models["tiny"]
+    assert model.shapes == [{"sequence": 1}]
+    assert (model.dims["past"].min, model.dims["past"].max) == (0, 63)
+    assert (model.validation.samples, model.validation.steps) == (64, 32)
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "onnx/decoder_with_past_model.onnx"])
+def test_a_directory_of_an_exported_decoder_gets_states_mask_and_bounds(directory, file):
+    path = directory / "tiny" / file
+    path.parent.mkdir(parents=True)
+    write_onnx_config(directory / "tiny")
+    write_onnx_decoder(path, has_positions=True)
+    (path.parent / "decoder_model.onnx").write_bytes(b"the other of the pair")
+    [model] = written("tiny").config.models.values()
+    assert model.source == f"tiny/{file}"
+    assert model.state == {f"past_key_values.0.{kind}": f"present.0.{kind}" for kind in ("key", "value")}
+    assert model.inputs["attention_mask"].value == 1
+    assert model.inputs["input_ids"].range == (0, 23)
+    assert "position_ids" not in model.inputs
+    assert model.dims["batch_size"] == 1 and model.dims["past_sequence_length"].max == 63
+    assert model.shapes == [{"sequence_length": 1}]
+
+
+def test_a_decoder_without_its_cache_is_refused(directory):
+    write_onnx_config(directory)
+    (directory / "decoder_model.onnx").write_bytes(b"x")
+    with pytest.raises(InputError, match="takes no earlier positions") as raised:
+        init(".", Path("tvmake.yaml"), force=False)
+    assert raised.value.remedy.startswith("export it with its cache: optimum-cli")
+    (directory / "model.onnx").write_bytes((RESOURCES / "digits.onnx").read_bytes())
+    with pytest.raises(InputError, match="has no input 'input_ids'"):
+        init(".", Path("tvmake.yaml"), force=False)

@@ -10,6 +10,7 @@ import yaml
 
 from tests.docs.test_commands import commands, unknown_commands
 from tests.process import shared
+from tests.requirements import need_module
 from tests.workflow.project import ROOT, Project
 from tvmake.cli.app import command as tvmake_command
 from tvmake.config.reading.load import check, merge
@@ -37,6 +38,9 @@ RUNS: dict[str, list[str]] = {
     ],
     "guides/states.md": [
         """python -c "import onnx; onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: [\\"\\": 17]> gate (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] h_next) { h_next = Tanh(h) y = Add(x, h_next) }'), 'gate.onnx')\""""
+    ],
+    "guides/decoders.md": [
+        f"PYTHONPATH={ROOT}:$PYTHONPATH python -c \"from tests.decoders import write_language_model as w; w('tiny-llama', 'llama')\""
     ],
     "guides/use-a-package.md": ["cp -r results/digits results/mine"],
     "guides/verify.md": [
@@ -126,6 +130,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.mark.long
 @pytest.mark.parametrize("page", RUNS)
 def test_the_commands_of_a_page_run_one_after_the_other(page: str, project: Project):
+    if page == "guides/decoders.md":
+        need_module("transformers", "pip install 'tvmake[transformers]'")
     shown = [line for line in commands(DOCS / page) if not line.startswith(NOT_HERE)]
     for line in [*RUNS[page], *shown]:
         done = project.shell(line)

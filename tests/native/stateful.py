@@ -33,10 +33,16 @@ def network_of(
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), directory / "net.onnx"
     )
+    return transformed(directory, ImportOptions(source=str(directory / "net.onnx"), state=state))
+
+
+def transformed(directory: Path, options: ImportOptions, **dims: int) -> Transformed:
+    """A network, imported and transformed, with sizes of dynamic dimensions."""
+    directory.mkdir(parents=True, exist_ok=True)
     imported = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
-    import_model(ImportOptions(source=str(directory / "net.onnx"), state=state), *imported)
+    import_model(options, *imported)
     files = Transformed(directory / "module.json", directory / "module.params", directory / "bound.json")
-    transform_model(*imported[:3], TransformRequest(), files.module, files.params, files.signature)
+    transform_model(*imported[:3], TransformRequest(dims=dims), files.module, files.params, files.signature)
     return files
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from tests.children import WITHOUT_TORCH
 from tests.codegen.conftest import Transformed, dimensions_net
+from tests.decoders import onnx_greedy, write_onnx_decoder
 from tests.native.devices import abi_library, package_for, run
+from tests.native.stateful import transformed
+from tvmake.frontend.options import ImportOptions, InputSpec
 from tvmake.native import parts
 from tvmake.native.development import write_library
 from tvmake.storage.resources import native_sources
@@ -60,18 +63,35 @@ def test_the_directory_for_cpp_programs_is_written_without_compiling_programs_fo
     assert not any(store.glob("runner*")) and not any(store.glob("server*"))
 
 
+def compile_example(source: Path, library: Path, directory: Path) -> Path:
+    program = directory / source.stem
+    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(source), "-I", str(HEADERS)]
+    command += [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,-rpath-link," + str(library.parent)]
+    subprocess.run([*command, "-o", str(program)], check=True)
+    return program
+
+
 def test_the_example_in_cpp_compiles_with_the_header_alone_and_runs(
     library: Path, package: Path, expected: np.ndarray, tmp_path: Path
 ):
-    program = tmp_path / "run_once"
-    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(EXAMPLE), "-I", str(HEADERS)]
-    command += [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,-rpath-link," + str(library.parent)]
-    subprocess.run([*command, "-o", str(program)], check=True)
+    program = compile_example(EXAMPLE, library, tmp_path)
     done = run([str(program)], package)
     assert done.returncode == 0, done.stderr
     assert np.allclose([float(line) for line in done.stdout.split()], expected, atol=1e-6)
     done = run([str(program)], tmp_path / "nothing")
     assert (done.returncode, done.stderr) == (1, f"{tmp_path}/nothing: no such package\n  `tvmake make` makes it\n")
+
+
+def test_the_loop_in_cpp_generates_the_tokens_of_the_original(library: Path, tmp_path: Path):
+    write_onnx_decoder(tmp_path / "decoder.onnx")
+    states = {f"past_key_values.%d.{kind}": f"present.%d.{kind}" for kind in ("key", "value")}
+    mask = {"attention_mask": InputSpec(value=1)}
+    options = ImportOptions(source=str(tmp_path / "decoder.onnx"), state=states, inputs=mask)
+    network = transformed(tmp_path / "network", options, batch_size=1)
+    program = compile_example(EXAMPLE.with_name("generate.cc"), library, tmp_path)
+    done = run([str(program)], package_for(network, tmp_path / "package"), "16", "1", "15", "7")
+    assert done.returncode == 0, done.stderr
+    assert [int(line) for line in done.stdout.split()] == onnx_greedy(tmp_path / "decoder.onnx", [1, 15, 7], 16)
 
 
 TYPED = """

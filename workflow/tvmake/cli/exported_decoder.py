@@ -61,11 +61,11 @@ def exported_decoder(
             inputs[spec.name] = "{value: 1}  # all positions count"
         elif spec.name == BRANCH:
             inputs[spec.name] = "{value: true}  # the network with earlier positions, which may be none"
-    batch, sequence = (str(extent) for extent in tokens.shape[:2])
+    batch, sequence = (extent if isinstance(extent, str) else None for extent in tokens.shape[:2])
     return StarterDecoder(sequence, _past(past, batch), config.context, batch, inputs)
 
 
-def _past(spec: TensorSpec, batch: str) -> str:
+def _past(spec: TensorSpec, batch: str | None) -> str:
     names = [
         extent for extent in spec.shape if isinstance(extent, str) and extent != batch and not is_arithmetic(extent)
     ]

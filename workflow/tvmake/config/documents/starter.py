@@ -33,8 +33,8 @@ class StarterInput:
 class StarterDecoder:
     """What is known of a language model."""
 
-    sequence: str
-    """The dimension of new tokens."""
+    sequence: str | None
+    """The dimension of new tokens; None if their number is fixed."""
     past: str
     """The dimension of earlier positions."""
     context: int | None
@@ -224,17 +224,20 @@ def _decoder(decoder: StarterDecoder, state: Mapping[str, str]) -> list[str]:
             "    state:",
             *(f"      {yaml_text(given)}: {yaml_text(returned)}" for given, returned in state.items()),
         ]
-    batch, past, sequence = (
-        yaml_text(name) if name else "" for name in (decoder.batch, decoder.past, decoder.sequence)
-    )
+    batch, past = (yaml_text(name) if name else "" for name in (decoder.batch, decoder.past))
     most = decoder.context - 1 if decoder.context else 2047
     known = f"the model's context has {decoder.context}" if decoder.context else "the model states no limit"
     lines += [
-        f"    # Earlier positions; {known}. A smaller maximum needs less memory. Prompts may have any length,",
-        f"    # unless `{decoder.sequence}` gets a maximum too: then memory is planned once.",
+        f"    # Earlier positions; {known}. A smaller maximum needs less memory.",
         f"    dims: {{{f'{batch}: 1, ' if batch else ''}{past}: {{min: 0, max: {most}}}}}",
-        "    # Code of its own for single tokens; prompts of other lengths take the dynamic code.",
-        f"    shapes: [{{{sequence}: 1}}]",
+    ]
+    if decoder.sequence:
+        lines += [
+            "    # Code of its own for single tokens; prompts of other lengths take the dynamic code. If their length gets a maximum",
+            f"    # in `dims` too (`{decoder.sequence}: {{max: 512}}`), memory is planned once.",
+            f"    shapes: [{{{yaml_text(decoder.sequence)}: 1}}]",
+        ]
+    lines += [
         "    # Sequences of single tokens. The first one continues with the tokens that the original model chooses.",
         f"    validation: {{samples: {2 * min(STEPS, most)}, steps: {min(STEPS, most)}}}",
     ]

@@ -72,6 +72,7 @@ def _load(source: str) -> "transformers.PreTrainedModel":
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
+            ignore_mismatched_sizes=True,  # they are reported below, by name
             output_loading_info=True,
         )
     except (ValueError, OSError, RuntimeError, KeyError, TypeError, ImportError, AttributeError) as error:
@@ -80,7 +81,7 @@ def _load(source: str) -> "transformers.PreTrainedModel":
         ) from error
     for key, problem in (
         ("missing_keys", "its files lack the weights"),
-        ("mismatched_keys", "other shapes have the weights"),
+        ("mismatched_keys", "its files have other shapes of the weights"),
     ):
         names = sorted(str(entry[0] if isinstance(entry, tuple) else entry) for entry in loading.get(key) or ())
         if names:

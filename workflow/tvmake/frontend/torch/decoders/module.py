@@ -1,5 +1,6 @@
 """A language model of transformers as a module of tokens, and of the keys and values of all earlier positions."""
 
+import inspect
 from collections.abc import Sequence
 
 import torch
@@ -43,10 +44,7 @@ def _call(model: PreTrainedModel, inputs: Sequence[Tensor]) -> dict[str, Tensor]
     cache = Cache(layers=[PastLayer(keys, values) for keys, values in zip(past[::2], past[1::2], strict=True)])
     begin = past[0].shape[POSITION]
     positions = torch.arange(begin, begin + tokens.shape[1])[None]
-    last = torch.full((1,), -1)  # an index, because the size of a slice would be checked in every run
-    returned = model(
-        input_ids=tokens, past_key_values=cache, position_ids=positions, use_cache=True, logits_to_keep=last
-    )
+    returned = model(input_ids=tokens, position_ids=positions, use_cache=True, **_with_cache(model, cache))
     results = {LOGITS: returned.logits[:, -1]}
     for layer, entry in enumerate(cache.layers):
         results |= {f"present_key_{layer}": entry.keys, f"present_value_{layer}": entry.values}
@@ -59,17 +57,34 @@ def past_shapes(where: str, model: PreTrainedModel) -> list[tuple[torch.Size, to
     Raises:
         InputError: the network keeps something else, or some layers keep nothing.
     """
+    problem = f"the memory of {type(model).__name__} is not one key and one value for each layer and position"
+    remedy = (
+        "write a function that builds the module with its memory in buffers, and name that: `source: module:function`"
+    )
     cache = DynamicCache()
-    with torch.no_grad():
-        model(input_ids=torch.zeros((1, 1), dtype=torch.int64), past_key_values=cache, use_cache=True)
+    try:
+        with torch.no_grad():
+            model(input_ids=torch.zeros((1, 1), dtype=torch.int64), use_cache=True, **_with_cache(model, cache))
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        NotImplementedError,
+    ) as error:  # it needs another kind of cache
+        raise InputError(where, problem, remedy) from error
     layers = [layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized]
     shapes = [(layer.keys.shape, layer.values.shape) for layer in layers]
-    if (
-        not shapes
-        or len(shapes) != len(cache.layers)
-        or any(len(shape) != EXTENTS for pair in shapes for shape in pair)
-    ):
-        problem = f"the memory of {type(model).__name__} is not one key and one value for each layer and position"
-        remedy = "write a function that builds the module with its memory as inputs and outputs, and name that: `source: module:function`"
+    has_axes = all(len(shape) == EXTENTS for pair in shapes for shape in pair)
+    if not shapes or len(shapes) != len(cache.layers) or not has_axes:
         raise InputError(where, problem, remedy)
     return shapes
+
+
+def _with_cache(model: PreTrainedModel, cache: Cache) -> dict[str, object]:
+    """Arguments of ``forward`` that pass a cache, and ask for the last position's logits alone if it can compute them alone."""
+    names = inspect.signature(model.forward).parameters
+    arguments: dict[str, object] = {"cache" if "cache" in names else "past_key_values": cache}
+    if "logits_to_keep" in names:  # by an index, because the size of a slice would be checked in every run
+        arguments["logits_to_keep"] = torch.full((1,), -1)
+    return arguments
