@@ -24,7 +24,7 @@ name says otherwise. Models, tuning and results are made by the workflow, in `.t
 them. This page is generated from the docstrings: `python docs/scripts/python.py`.
 """
 
-FUNCTIONS = (tvmake.load, tvmake.open, tvmake.snakefile)
+FUNCTIONS = (tvmake.load, tvmake.open, tvmake.generate, tvmake.snakefile)
 CLASSES = (tvmake.Model, tvmake.Package, Benchmark, KernelRow, Tuning, TunedKernel, tvmake.Results)
 ERRORS = (
     errors.TvmakeError,

@@ -509,3 +509,21 @@ def test_two_imports_give_the_same_bytes():
     first, second = (torch_export.read(program, options()) for _ in range(2))
     assert tvm.ir.save_json(first.module) == tvm.ir.save_json(second.module)
     assert list(first.params) == list(second.params)
+
+
+class LastRows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(x[:, slice(-1, None), :])
+
+
+def test_a_dimension_with_a_name_of_the_config_is_the_same_in_checks_of_sizes():
+    from tvm import relax
+
+    program = export(LastRows().eval(), (uniform(1, 5, 8),), dynamic_shapes={"x": {1: Dim("rows", min=1)}})
+    model = torch_export.read(program, options(inputs={"x": {"shape": [1, "length", 8]}}))
+    assert not relax.analysis.free_symbolic_vars(model.module["main"])
+    assert {str(var.name) for var in relax.analysis.defined_symbolic_vars(model.module["main"])} == {"length"}

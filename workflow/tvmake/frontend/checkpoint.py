@@ -58,7 +58,7 @@ def read_config(directory: Path) -> DecoderConfig:
     if values.get("is_encoder_decoder"):
         problem = f"'{kind}' is an encoder with a decoder, and a language model has the decoder alone"
         raise InputError(where, problem, "export both to ONNX, or name functions that return the two modules")
-    vocabulary = inner.get("vocab_size")
+    vocabulary: Any = inner.get("vocab_size")
     if not _is_size(vocabulary):
         problem = f"'{kind}' states no `vocab_size`"
         raise InputError(where, problem, "give a directory of a language model (AutoModelForCausalLM)")
