@@ -53,7 +53,8 @@ def test_files_are_in_the_order_of_the_pipeline(run: Plan):
 def test_every_artifact_is_locked_or_known_to_be_measured():
     auto = {**CONFIG, "transform": {"layout": "auto"}}
     small, chosen = ({**CONFIG, "precisions": [name]} for name in ("int8", "auto"))
-    configs = (CONFIG, auto, small, chosen)
+    joined = {**CONFIG, "models": {"chat": {"functions": {"decode": CONFIG["models"]["digits"]}}}}
+    configs = (CONFIG, auto, small, chosen, joined)
     locked = {output.artifact for config in configs for _, output, _ in hermetic_outputs(plan_of(config))}
     measured = {
         "layout.json", "precision.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
