@@ -72,6 +72,19 @@ def narrow_bounds(where: str, size: int | DimBounds, declared: Bounds | None) ->
     return bounds
 
 
+def begin_empty(dims: Mapping[str, int | DimBounds], signature: Signature) -> dict[str, int | DimBounds]:
+    """Sizes and bounds in which the length of a cache may be 0, unless they or the model's file have another minimum."""
+    return {
+        name: size.model_copy(update={"min": 0})
+        if isinstance(size, DimBounds)
+        and size.min is None
+        and name in signature.lengths
+        and name not in signature.bounds
+        else size
+        for name, size in dims.items()
+    }
+
+
 def _spell(size: DimBounds) -> str:
     return f"at most {size.max}" if size.min is None else f"at least {size.min}"
 

@@ -105,6 +105,16 @@ class Signature(FailsFast, BaseModel):
         return inputs
 
     @property
+    def lengths(self) -> dict[str, str]:
+        """The dimensions of states that change from run to run, as the length of a cache, each with the size in the next value."""
+        return {
+            extent: str(following)
+            for state in self.states
+            for extent, following in zip(state.shape, state.next.shape, strict=True)
+            if isinstance(extent, str) and following != extent and not is_arithmetic(extent)
+        }
+
+    @property
     def default_sizes(self) -> dict[str, int]:
         """Sizes of dynamic dimensions for generated inputs, if not 1: the first shape's, or the smallest allowed ones."""
         smallest = {name: least for name, (least, _) in self.bounds.items() if least > 1}

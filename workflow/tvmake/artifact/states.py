@@ -25,6 +25,10 @@ MAGIC = b"TVMAKE-STATE-1\n"
 """The beginning of a snapshot."""
 
 
+LENGTH_DTYPE = "int8"
+"""The type of a state whose only axis counts the rows of others (``tvmake.codegen.caches``); its elements mean nothing."""
+
+
 def initial_states(signature: Signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Zeros for each state, by name.
 

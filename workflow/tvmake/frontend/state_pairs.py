@@ -41,10 +41,12 @@ def without_states(
         for side, specs in enumerate((declared.inputs, declared.outputs))
     ]
     inputs = tuple(spec for spec in left[0] if spec.name not in in_place)
-    fed = [(declared.inputs[start], declared.outputs[end]) for start, end in pairs]
-    written = [(spec, spec) for spec in left[0] if spec.name in in_place]
-    states = tuple(StateSpec(**spec.model_dump(), next=following) for spec, following in [*fed, *written])
-    return declared.model_copy(update={"inputs": inputs, "outputs": left[1], "states": states})
+    fed = [
+        StateSpec(**declared.inputs[start].model_dump(), next=declared.outputs[end], places=(start, end))
+        for start, end in pairs
+    ]
+    written = [StateSpec(**spec.model_dump(), next=spec) for spec in left[0] if spec.name in in_place]
+    return declared.model_copy(update={"inputs": inputs, "outputs": left[1], "states": (*fed, *written)})
 
 
 def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from tvm import relax, tirx  # isort: skip
 
 
 def with_size_checks(
-    function: "relax.Function", checks: Sequence[tuple[Any, Any, str]], casts: Sequence[Any] = ()
+    function: "relax.Function", checks: Sequence[tuple[Any, Any, str]], casts: Sequence[Any] = (), first: int = 0
 ) -> "relax.Function":
     """Insert checks at the start of a function.
 
@@ -25,9 +25,10 @@ def with_size_checks(
         checks: a size, the required size and the message. ``match_cast`` would define a required size that is a plain
             dimension, so it cannot be one.
         casts: bindings after the checks.
+        first: the index of the first message.
     """
     head: list[Any] = []
-    for index, (size, required, _) in enumerate(checks):
+    for index, (size, required, _) in enumerate(checks, first):
         kind = relax.ShapeType([required, _int64(index)])
         value = relax.ShapeExpr([size, _int64(index)])
         if not isinstance(size, tirx.Var):
@@ -39,6 +40,13 @@ def with_size_checks(
     body = relax.SeqExpr([relax.BindingBlock([*head, *casts]), *function.body.blocks], function.body.body)
     changed = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
     return changed.with_attr(SIZE_CHECKS, [message for _, _, message in checks])
+
+
+def add_size_checks(function: "relax.Function", checks: Sequence[tuple[Any, Any, str]]) -> "relax.Function":
+    """Insert further checks at the start of a function that may have some (:func:`with_size_checks`)."""
+    known = size_reports(function)
+    checked = with_size_checks(function, checks, first=len(known))
+    return checked.with_attr(SIZE_CHECKS, [*known, *size_reports(checked)])
 
 
 def size_reports(function: "relax.Function") -> list[str]:

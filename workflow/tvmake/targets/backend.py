@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import tvm
 
 from tvmake.artifact.range_traces import RangeSchedule
 from tvmake.artifact.signature import Bounds
 from tvmake.artifact.tasks import DYNAMIC
+from tvmake.ir.views import View
 from tvmake.targets.dynamic.reshapes import replace_reshapes_by_views
 from tvmake.targets.fuse_operators import fuse_operators
 from tvmake.targets.kernel_pipeline import KernelPipeline
@@ -189,6 +190,19 @@ class Backend:
     def default_schedule_passes(self, target: "tvm.target.Target") -> list[Pass]:
         """Schedule the remaining kernels, so that they run."""
         return []
+
+    def cache_matmul(
+        self, left: Any, view: View, buffer: Any, product: Any, target: "tvm.target.Target"
+    ) -> "tvm.tirx.PrimFunc | None":
+        """A kernel that multiplies a tensor by the valid rows of a state's buffer, without a copy of them; None without one.
+
+        Args:
+            left: the type of the tensor.
+            view: the right operand as a view of the buffer.
+            buffer: the type of the buffer.
+            product: the type of the result.
+        """
+        return None
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
         """Transform scheduled kernels before memory is planned."""

@@ -36,6 +36,7 @@ def transform_model(
     """
     from tvmake.artifact import stage_json
     from tvmake.artifact.calibration import Calibration
+    from tvmake.artifact.extents import begin_empty
     from tvmake.artifact.module_files import load_module, save_module
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.weights.tensors import load_params, save_changed_params
@@ -43,6 +44,7 @@ def transform_model(
     from tvmake.transform.graph import bound_signature, transform
 
     before = stage_json.load(Signature, signature)
+    request = request.model_copy(update={"dims": begin_empty(request.dims, before)})
     ranges = stage_json.load(Calibration, calibration) if calibration else None
     source = load_params(imported_params)
     rewritten, weights = transform(load_module(imported), source, request, ranges)

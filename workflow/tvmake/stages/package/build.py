@@ -55,6 +55,7 @@ def build(
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.weights.packed_widths import read_widths
     from tvmake.artifact.weights.tensors import load_params, save_params
+    from tvmake.codegen.caches.in_place import write_caches_in_place
     from tvmake.codegen.cuda_graphs import graph_obstacle
     from tvmake.codegen.generating import lower_and_generate
     from tvmake.codegen.link import link
@@ -75,9 +76,10 @@ def build(
     compiler = linker(request.target, where)
     target = tvm_target(request.target, where)
     bound = stage_json.load(Signature, signature)
-    inputs = len(bound.arguments)
     records = stage_json.load(BestSet, best) if best else None
-    loaded = load_module(module)
+    cached = write_caches_in_place(load_module(module), bound, target)
+    loaded, bound = cached.module, cached.signature
+    inputs = len(bound.arguments)
     offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
@@ -117,6 +119,7 @@ def build(
     captures = request.build.cuda_graph and backend_of(target).captures_graphs
     if captures and (obstacle := graph_obstacle(loaded, bounds_of(loaded))):
         warnings.append(f"warning: build.cuda_graph: no kernel with a dynamic dimension is captured: {obstacle}")
+    warnings += [f"state {name} is copied in each run: {reason}" for name, reason in cached.obstacles.items()]
     return [*warnings, *unscheduled_lines(without_schedule), *(times.lines() if times else ())]
 
 

@@ -52,6 +52,7 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.artifact import stage_json
     from tvmake.artifact.module_files import load_module
     from tvmake.artifact.signature import Signature
+    from tvmake.codegen.caches.in_place import write_caches_in_place
     from tvmake.codegen.lowering import LoweringOptions, fused_module, packs_weights
     from tvmake.codegen.shapes.lowering import fused_shapes
     from tvmake.codegen.size_points import values_of_shapes
@@ -59,8 +60,8 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.tune.extract import extract as kernels
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
-    inputs = len(stage_json.load(Signature, signature).arguments)
-    network, packs = load_module(module), packs_weights(target)
+    cached = write_caches_in_place(load_module(module), stage_json.load(Signature, signature), target)
+    network, inputs, packs = cached.module, len(cached.signature.arguments), packs_weights(target)
     if request.shapes:
         fused = fused_shapes(network, LoweringOptions(target, request.passes, request, inputs), request.shapes, packs)
     else:

@@ -1,10 +1,13 @@
 """CPUs, with LLVM's code generator."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import tvm
 
+from tvmake.ir.views import View
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
+from tvmake.targets.cpu.cache_matmul import cache_matmul
 from tvmake.targets.cpu.channels_last import channels_last
 from tvmake.targets.cpu.half_precision import compute_half_in_float32
 from tvmake.targets.cpu.integer_recurrence import legalize_recurrence
@@ -113,6 +116,12 @@ class CpuBackend(Backend):
     ) -> Iterator["tvm.s_tir.Schedule"]:
         """The next best tiles of reductions."""
         return rule.further_schedules(function, target)
+
+    def cache_matmul(
+        self, left: Any, view: View, buffer: Any, product: Any, target: "tvm.target.Target"
+    ) -> "tvm.tirx.PrimFunc | None":
+        """See :class:`~tvmake.targets.backend.Backend`."""
+        return cache_matmul(left, view, buffer, product)
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
         """See :class:`~tvmake.targets.backend.Backend`."""

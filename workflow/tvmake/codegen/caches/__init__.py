@@ -1,0 +1,1 @@
+"""States to which each run appends rows, such as a decoder's keys and values, written in place."""
