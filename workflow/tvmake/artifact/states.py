@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.extents import evaluate_extent
-from tvmake.artifact.signature import Signature, TensorSpec, is_arithmetic
+from tvmake.artifact.signature import Signature, StateSpec, TensorSpec, is_arithmetic
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.errors import InputError
 from tvmake.storage.files import canonical_json, digest_bytes
@@ -25,8 +25,18 @@ MAGIC = b"TVMAKE-STATE-1\n"
 """The beginning of a snapshot."""
 
 
+LENGTH = "length_of_"
+"""The beginning of the name of such a state as the next."""
+
 LENGTH_DTYPE = "int8"
 """The type of a state whose only axis counts the rows of others (``tvmake.codegen.caches``); its elements mean nothing."""
+
+
+def is_length(state: StateSpec) -> bool:
+    """Whether a state only counts the rows of others."""
+    return (
+        state.dtype == LENGTH_DTYPE and len(state.shape) == 1 and state.places is None and state.name.startswith(LENGTH)
+    )
 
 
 def initial_states(signature: Signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,7 +6,8 @@ from typing import Any
 from tvmake.artifact.extents import describe_bounds
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.other_sizes import other_sizes
-from tvmake.artifact.signature import Signature
+from tvmake.artifact.signature import Signature, StateSpec
+from tvmake.artifact.states import is_length
 from tvmake.config.documents.starter import StarterInput, axes_of, dynamic_sizes, example_bounds, yaml_text
 from tvmake.process.output import printable
 
@@ -25,8 +26,11 @@ def input_lines(
         yield printable(f"  input {spec.name}: {spec.dtype}{shape}")
     for state in signature.states:
         shape = f" [{', '.join(map(str, state.shape))}]" if state.shape else ""
-        grows = "; its size changes, so each run copies it" if state.next.shape != state.shape else ""
-        yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run{grows}")
+        if is_length(state):
+            rows = describe_bounds(signature.bounds.get(state.shape[0], (0, None)))
+            yield printable(f"  {state.shape[0]}, the length of states that each run extends in place: {rows}")
+            continue
+        yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run{_growth(state, signature)}")
     for name, value in (values or {}).items():
         yield printable(f"  input {name}: always {value}; the package does not take it")
     inputs = [StarterInput(spec.name, spec.shape, spec.dtype) for spec in signature.inputs]
@@ -40,6 +44,18 @@ def input_lines(
         if bounds is None or bounds[1] is None:
             remedy += f", `dims: {{{yaml_text(name)}: {example_bounds(name, size, bounds)}}}` bounds it"
         yield printable(f"  dynamic dimension {name} ({axes_of(name, inputs)}), {takes}: {remedy}")
+
+
+def _growth(state: StateSpec, signature: Signature) -> str:
+    """How a state grows, if it does, and the key with which it is not copied."""
+    changed = [extent for extent, following in zip(state.shape, state.next.shape, strict=True) if extent != following]
+    if not changed:
+        return ""
+    copied = "; its size changes, so each run copies it"
+    (name, *others) = changed
+    if others or name not in signature.lengths or signature.bounds.get(name, (0, None))[1] is not None:
+        return copied
+    return f"{copied}: `dims: {{{yaml_text(name)}: {{max: SIZE}}}}` gives it a buffer of that size, extended in place"
 
 
 def shape_lines(manifest: Manifest) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmake.artifact.extents import describe_bounds, has_size
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.states import StateKey, initial_states, state_key
 from tvmake.errors import InputError
@@ -33,11 +34,12 @@ class States:
         """The values for a run on these inputs; at the beginning zeros, in whose shapes the inputs' sizes are.
 
         Raises:
-            InputError: an input has another size than the states began with.
+            InputError: an input has another size than the states began with, or the states have grown beyond the package's bounds.
         """
         if not self._keys:
             return []
         self._check_sizes(inputs)
+        self._check_bounds()
         if not self._values.keys() >= set(self._keys):
             named = {spec.name: value for spec, value in zip(self._signature.inputs, inputs, strict=True)}
             begin = zip(self._keys, initial_states(self._signature, named).values(), strict=True)
@@ -60,6 +62,15 @@ class States:
                     problem = f"{extent} is {size} in '{spec.name}' and {kept[extent]} in the states"
                     remedy = "use inputs of the size with which the states began, or `reset()`"
                     raise InputError("inputs", problem, remedy)
+
+    def _check_bounds(self) -> None:
+        bounds = self._signature.bounds
+        for state, key in zip(self._signature.states, self._keys, strict=True) if bounds else ():
+            sizes = self._values[key].shape if key in self._values else ()
+            for extent, size in zip(state.shape, sizes, strict=False):
+                if isinstance(extent, str) and extent in bounds and not has_size(bounds[extent], int(size)):
+                    problem = f"{extent} is {int(size)} in '{state.name}'; this package takes {describe_bounds(bounds[extent])}"
+                    raise InputError("states", problem, "restart them with `reset()`, or compile for more: `dims`")
 
     def keep(self, values: Sequence[Any]) -> None:
         """Keep the next values, as tensors on the device."""

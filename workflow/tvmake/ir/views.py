@@ -46,7 +46,7 @@ class View:
             if kind == ROUND:
                 value = tirx.Cast(with_lanes(operand, value), value)
             else:
-                value = value * tirx.const(operand, with_lanes(dtype_name(value), value))
+                value = value * tirx.const(operand, str(value.ty.dtype))
         return value
 
     def analyzer(self, indices: Sequence[Any]) -> "tvm.sym.Analyzer":
@@ -68,7 +68,7 @@ class View:
 
 def with_lanes(dtype: str, value: Any) -> str:
     """The type of vectors as long as a value's, of elements of another type."""
-    lanes = str(dtype_name(value)).partition("x")[2]
+    lanes = str(value.ty.dtype).partition("x")[2]
     return f"{dtype.partition('x')[0]}x{lanes}" if lanes else dtype.partition("x")[0]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
-from tvmake.artifact.states import LENGTH_DTYPE
+from tvmake.artifact.states import LENGTH, LENGTH_DTYPE
 from tvmake.codegen.caches.recognition import Cache, NetworkValues, first_operand, recognize_caches
 from tvmake.ir.views import View, whole_view
 from tvmake.codegen.caches.writing import append_kernel
@@ -80,7 +80,7 @@ class _CacheMutator(PyExprMutator):
         self._lengths = {cache.past: cache for cache in reversed(caches)}
         names = {str(parameter.name) for parameter in main.params}
         self._length_parameters = {
-            past: relax.Var(_unused(f"length_of_{past.name}", names), relax.TensorType([past], LENGTH_DTYPE))
+            past: relax.Var(_unused(f"{LENGTH}{past.name}", names), relax.TensorType([past], LENGTH_DTYPE))
             for past in self._lengths
         }
         self._needed = self._needed_variables()
