@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.codegen.conftest import Transformed
 from tests.native.devices import package_for
+from tvmake.artifact.dims import DimBounds, Dims
 from tvmake.frontend.options import ImportOptions
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
@@ -19,7 +20,12 @@ Shapes = Mapping[str, list[int | str]]
 
 
 def network_of(
-    directory: Path, nodes: list[onnx.NodeProto], inputs: Shapes, outputs: Shapes, state: dict[str, str]
+    directory: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: Shapes,
+    outputs: Shapes,
+    state: dict[str, str],
+    dims: Dims | None = None,
 ) -> Transformed:
     """A float32 network; the initializer ``axes`` is [1]."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -33,11 +39,11 @@ def network_of(
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), directory / "net.onnx"
     )
-    return transformed(directory, ImportOptions(source=str(directory / "net.onnx"), state=state))
+    return transformed(directory, ImportOptions(source=str(directory / "net.onnx"), state=state), **(dims or {}))
 
 
-def transformed(directory: Path, options: ImportOptions, **dims: int) -> Transformed:
-    """A network, imported and transformed, with sizes of dynamic dimensions."""
+def transformed(directory: Path, options: ImportOptions, **dims: int | DimBounds) -> Transformed:
+    """A network, imported and transformed, with sizes or bounds of dynamic dimensions."""
     directory.mkdir(parents=True, exist_ok=True)
     imported = [directory / name for name in ("model.json", "model.params", "signature.json", "source.json")]
     import_model(options, *imported)
@@ -47,10 +53,15 @@ def transformed(directory: Path, options: ImportOptions, **dims: int) -> Transfo
 
 
 def package_of(
-    directory: Path, nodes: list[onnx.NodeProto], inputs: Shapes, outputs: Shapes, state: dict[str, str]
+    directory: Path,
+    nodes: list[onnx.NodeProto],
+    inputs: Shapes,
+    outputs: Shapes,
+    state: dict[str, str],
+    dims: Dims | None = None,
 ) -> Path:
     """An unpacked package of a network."""
-    return package_for(network_of(directory, nodes, inputs, outputs, state), directory / "package")
+    return package_for(network_of(directory, nodes, inputs, outputs, state, dims), directory / "package")
 
 
 def accumulator(directory: Path) -> Path:
@@ -63,7 +74,7 @@ def accumulator_network(directory: Path) -> Transformed:
     return network_of(directory, nodes, {"x": [1, 4], "s": [1, 4]}, {"y": [1, 4], "s_next": [1, 4]}, {"s": "s_next"})
 
 
-def cache(directory: Path, width: int = 2) -> Path:
+def cache(directory: Path, width: int = 2, dims: Dims | None = None) -> Path:
     """y is the sum of all x so far, which past keeps: [1, past, width]; x: [1, 1, width]."""
     nodes = [
         helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
@@ -71,7 +82,12 @@ def cache(directory: Path, width: int = 2) -> Path:
     ]
     inputs: Shapes = {"x": [1, 1, width], "past": [1, "past", width]}
     outputs: Shapes = {"y": [1, width], "present": [1, "total", width]}
-    return package_of(directory, nodes, inputs, outputs, {"past": "present"})
+    return package_of(directory, nodes, inputs, outputs, {"past": "present"}, dims)
+
+
+def cache_in_place(directory: Path) -> Path:
+    """The same for up to 20 x, with a buffer of that size."""
+    return cache(directory, dims={"past": DimBounds(max=19)})
 
 
 def delay(directory: Path) -> Path:

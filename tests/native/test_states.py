@@ -40,15 +40,20 @@ def delay(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.delay(tmp_path_factory.mktemp("delay"))
 
 
+@pytest.fixture(scope="module")
+def cache_in_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stateful.cache_in_place(tmp_path_factory.mktemp("cache_in_place"))
+
+
 # --- tvmake-run ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("network", ["accumulator", "cache", "delay"])
+@pytest.mark.parametrize("network", ["accumulator", "cache", "cache_in_place", "delay"])
 def test_sequences_of_samples_give_the_python_workers_outputs_byte_for_byte(
     network: str, programs: Path, tmp_path: Path, request: pytest.FixtureRequest
 ):
     package: Path = request.getfixturevalue(network)
-    shape = {"accumulator": (1, 4), "cache": (1, 1, 2), "delay": (1, 4096)}[network]
+    shape = {"accumulator": (1, 4), "delay": (1, 4096)}.get(network, (1, 1, 2))
     random = np.random.default_rng(0)
     inputs = inputs_file(tmp_path / "in.npz", *(random.random(shape, "float32") for _ in range(7)))
     measurement = {"warmup": 1, "repeat": 2, "number": 3}

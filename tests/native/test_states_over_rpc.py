@@ -55,6 +55,7 @@ def delays(samples: list[np.ndarray]) -> list[np.ndarray]:
     [
         (stateful.accumulator, (1, 4), sums),
         (stateful.cache, (1, 1, 2), lambda samples: [value[0] for value in sums(samples)]),
+        (stateful.cache_in_place, (1, 1, 2), lambda samples: [value[0] for value in sums(samples)]),
         (stateful.delay, (1, 4096), delays),
     ],
 )

@@ -69,8 +69,9 @@ class States:
             sizes = self._values[key].shape if key in self._values else ()
             for extent, size in zip(state.shape, sizes, strict=False):
                 if isinstance(extent, str) and extent in bounds and not has_size(bounds[extent], int(size)):
-                    problem = f"{extent} is {int(size)} in '{state.name}'; this package takes {describe_bounds(bounds[extent])}"
-                    raise InputError("states", problem, "restart them with `reset()`, or compile for more: `dims`")
+                    problem = f"{extent} is {int(size)}; this package takes {describe_bounds(bounds[extent])}"
+                    remedy = f"restart with `reset()`, or compile it for more: `dims: {{{extent}: {{max: SIZE}}}}`"
+                    raise InputError("states", problem, remedy)
 
     def keep(self, values: Sequence[Any]) -> None:
         """Keep the next values, as tensors on the device."""

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from tvmake.ir.dimensions import is_known
-from tvmake.ir.expressions import extents, is_call, same_extents
+from tvmake.ir.expressions import constant, dtype_name, extents, is_call, same_extents
 from tvmake.ir.rewriting import definition, rewrite_calls
 
 from tvm import relax  # isort: skip
@@ -61,3 +61,20 @@ def _drop_equal_broadcast(visitor: Any, op: Any, call: Any) -> Any:
     if not is_call(call, "broadcast_to") or all(map(is_known, shape)):
         return call
     return call.args[0] if same_extents(extents(call.args[0]), shape) else call
+
+
+def repeat_without_products(module: "tvm.IRModule") -> "tvm.IRModule":
+    """Replace products with constant ones, as which ONNX networks repeat heads of dynamic length, by broadcasts."""
+    is_dynamic = bool(relax.analysis.defined_symbolic_vars(module["main"]))
+    return rewrite_calls(module, _repeat_without_product) if is_dynamic else module
+
+
+def _repeat_without_product(_visitor: Any, op: Any, call: Any) -> Any:
+    shape = extents(op)
+    if not is_call(call, "multiply") or all(map(is_known, shape)):
+        return call
+    for operand, other in (call.args, reversed(call.args)):
+        ones = constant(other)
+        if ones is not None and ones.size > 1 and (ones == 1).all() and dtype_name(operand.ty) == dtype_name(other.ty):
+            return relax.op.broadcast_to(operand, relax.ShapeExpr(shape))
+    return call

@@ -25,7 +25,7 @@ from tvmake.quantize.weights.holding import hold_weights
 from tvmake.transform.assigned import assign
 from tvmake.transform.axes import count_axes_from_front
 from tvmake.transform.batch_norms import fold_batch_norms
-from tvmake.transform.broadcasts import drop_equal_broadcasts, multiply_once
+from tvmake.transform.broadcasts import drop_equal_broadcasts, multiply_once, repeat_without_products
 from tvmake.transform.convolutions.conv1d_to_conv2d import conv1d_to_conv2d
 from tvmake.transform.convolutions.paddings import fold_paddings
 from tvmake.transform.convolutions.transposed import as_convolutions
@@ -121,7 +121,7 @@ def _bind(module: "tvm.IRModule", params: Mapping[str, Any], request: TransformR
     if report := failed_size_check(module["main"]):
         raise InputError("dims", report, "give dimensions other sizes, or leave them dynamic")
     module = apply_user_passes(module, options.passes, "start")
-    return multiply_once(drop_equal_broadcasts(module))
+    return multiply_once(drop_equal_broadcasts(repeat_without_products(module)))
 
 
 def _fold(module: "tvm.IRModule", request: TransformRequest) -> "tvm.IRModule":
