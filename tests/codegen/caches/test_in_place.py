@@ -111,13 +111,13 @@ def test_a_decoder_is_right_on_an_opencl_device(layers: Path, target: str):
 def test_interleaved_sessions_and_snapshots_are_the_same_bit_for_bit(package: tvmake.Package):
     alone = [[package.session().run(ids)["y"] for ids in sequence([3])] for _ in range(2)]
     assert np.array_equal(*[outputs[0] for outputs in alone])
-    given = [sequence(COUNTS, seed) for seed in range(8)]
+    given = [sequence(COUNTS[:-1], seed) for seed in range(8)]
     expected = []
     for tokens in given:
         package.reset()
         expected.append([package.run(ids)["y"].copy() for ids in tokens])
     sessions = [package.session() for _ in range(8)]
-    for step in range(len(COUNTS)):
+    for step in range(len(COUNTS) - 1):
         for session, tokens, outputs in zip(sessions, given, expected, strict=True):
             if step == 9:
                 snapshot = session.snapshot()

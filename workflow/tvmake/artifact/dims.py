@@ -15,7 +15,7 @@ class DimBounds(Strict):
     """The sizes that a dynamic dimension takes."""
 
     min: Annotated[int, Field(ge=0)] | None = None
-    """Smallest size; what the model's file says, or 1, when left out. 0 allows an empty input, such as a past without positions."""
+    """Smallest size; what the model's file says, or 1, when left out (0 for the length of a state that grows). 0 allows an empty input, such as a past without positions."""
     max: Positive | None = None
     """Largest size, for which memory is planned; what the model's file says, or none, when left out."""
 
