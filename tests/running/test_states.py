@@ -175,7 +175,9 @@ def test_compile_names_the_states_and_what_it_does_not_have(file: Path, tmp_path
     done = run("compile", str(file), *states, "-o", str(tmp_path / "p.tar"))
     lines = done.stdout.splitlines()
     assert "  state sum: float32 [b, 4], kept from run to run" in lines
-    copied = "its size changes, so each run copies it: `--dim past=..SIZE` gives it a buffer of that size, extended in place"
+    copied = (
+        "its size changes, so each run copies it: `--dim past=..SIZE` gives it a buffer of that size, extended in place"
+    )
     assert f"  state seen: float32 [b, past, 4], kept from run to run; {copied}" in lines
     for option, line in (
         ("--state=sum=next", "error: --state sum=next: it has no output 'next' for the next value of state 'sum'"),

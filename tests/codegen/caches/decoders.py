@@ -63,10 +63,8 @@ class Decoder:
             for kind in "kv":
                 new = self.heads(self.add("MatMul", x, self.weight(MODEL, GROUPS * WIDTH)), GROUPS)
                 new = new if self.rows_first else self.add("Transpose", new, perm=[0, 2, 1, 3])
-                if self.is_stacked:
-                    past = self.add("Gather", kind, self.constant(number), axis=0)
-                else:
-                    past = f"{kind}{number}"
+                stacked = self.add("Gather", kind, self.constant(number), axis=0) if self.is_stacked else ""
+                past = stacked or f"{kind}{number}"
                 name = None if self.is_stacked else f"{kind}{number}_next"
                 rows = self.add("Concat", past, new, output=name, axis=1 if self.rows_first else 2)
                 grown[kind].append(rows)

@@ -7,7 +7,7 @@ target has a kernel for it, other operators from a copy.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -15,12 +15,12 @@ import tvm
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.artifact.states import LENGTH, LENGTH_DTYPE
 from tvmake.codegen.caches.recognition import Cache, NetworkValues, first_operand, recognize_caches
-from tvmake.ir.views import View, whole_view
 from tvmake.codegen.caches.writing import append_kernel
 from tvmake.ir.expressions import bindings, dtype_name, is_call, variables
-from tvmake.ir.rewriting import with_functions
 from tvmake.ir.size_checks import add_size_checks
+from tvmake.ir.views import View, whole_view
 from tvmake.targets.backends import backend_of
+from tvmake.targets.kernels.scheduled_kernel import IS_SCHEDULED
 from tvmake.transform.simplify_shapes import simplify_shapes
 
 from tvm import relax, te, tirx  # isort: skip
@@ -44,7 +44,8 @@ def write_caches_in_place(module: "tvm.IRModule", signature: Signature, target: 
         module: a transformed network.
         signature: its own; that of the result has the buffers, and states for their lengths behind the others.
     """
-    if not signature.states:
+    backend = backend_of(target)
+    if not signature.states or backend.has_textures or backend.offloads_to_clml or backend.needs_fixed_sizes:
         return CachedNetwork(module, signature)
     simple = simplify_shapes(module)
     recognition = recognize_caches(simple, signature)
@@ -142,6 +143,8 @@ class _CacheMutator(PyExprMutator):
         cached = {len(self._signature.outputs) + cache.number for cache in self._caches}
         pending = [v for index, result in enumerate(results) if index not in cached for v in variables(result)]
         pending += [self._main.body.body, *self._appends]
+        casts = (binding for binding in bindings(self._main) if isinstance(binding, relax.MatchCast))
+        pending += [variable for cast in casts for variable in variables(cast.value)]
         needed: set[Any] = set()
         while pending:
             variable = pending.pop()
@@ -190,6 +193,8 @@ class _CacheMutator(PyExprMutator):
         cache, append = self._appends[variable]
         buffer, new = self._buffers[cache.number], self.visit_expr(append.new)
         kernel = append_kernel(append, new.ty, buffer.ty)
+        if not self._backend.binds_threads:
+            kernel = kernel.with_attr(IS_SCHEDULED, True)  # TVM's interface
         function = self.builder_.add_func(kernel, "append_rows")
         call = relax.op.call_tir_inplace(function, [buffer, new, append.past], [0], [buffer.ty])
         self._buffers[cache.number] = self.builder_.emit(call, str(variable.name))

@@ -5,7 +5,7 @@ the state such as a layer, put together again. Operators between them only move 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -13,9 +13,9 @@ import tvm_ffi
 
 from tvmake.artifact.signature import Signature
 from tvmake.codegen.caches.sizes import Sizes
-from tvmake.ir.views import REORDERING, ROUND, View, follow, follow_part, whole_view
 from tvmake.ir.bounds import bounds_of
 from tvmake.ir.expressions import bindings, dtype_name, is_call, operator_name
+from tvmake.ir.views import REORDERING, ROUND, View, follow, follow_part, whole_view
 
 from tvm import relax, tirx  # isort: skip
 
@@ -56,7 +56,7 @@ class Recognition:
     """The states of a network to which it appends rows."""
 
     caches: tuple[Cache, ...] = ()
-    obstacles: Mapping[str, str] = ()  # type: ignore[assignment]
+    obstacles: Mapping[str, str] = field(default_factory=dict)
     """For other states whose size has a maximum and changes: why they are copied, by name."""
 
 
@@ -121,8 +121,10 @@ def recognize_caches(module: "tvm.IRModule", signature: Signature) -> Recognitio
         parameter = main.params[len(signature.inputs) + number]
         try:
             if not isinstance(results, relax.Tuple):
-                raise _Obstacle("the network returns its results in a form that tvmake does not follow")
+                break
             found = _growth(parameter, results.fields[len(signature.outputs) + number], bounds)
+            if found is not None and any(isinstance(value, relax.If) for value in values.definitions.values()):
+                raise _Obstacle("the network has branches")
             if found is not None:
                 caches.append(_recognize(values, number, parameter, results, signature, found))
         except _Obstacle as obstacle:

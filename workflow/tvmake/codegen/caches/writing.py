@@ -39,7 +39,7 @@ def append_kernel(append: Append, new: Any, buffer: Any) -> "tvm.tirx.PrimFunc":
                     value = rows[tuple(given)]
                     value = value if dtype == dtype_name(new) else tirx.Cast(dtype, value)
                     T.buffer_store(target, value, position)
-    return builder.get()
+        return builder.get()
 
 
 def _extent(size: Any, name: str) -> Any:

@@ -121,7 +121,7 @@ class CpuBackend(Backend):
         self, left: Any, view: View, buffer: Any, product: Any, target: "tvm.target.Target"
     ) -> "tvm.tirx.PrimFunc | None":
         """See :class:`~tvmake.targets.backend.Backend`."""
-        return cache_matmul(left, view, buffer, product)
+        return cache_matmul(left, view, buffer, product) if str(target.kind.name) == "llvm" else None
 
     def codegen_passes(self, context: LoweringContext, scheduled: "tvm.IRModule") -> list[Pass]:
         """See :class:`~tvmake.targets.backend.Backend`."""

@@ -121,7 +121,7 @@ class _Kernel:
                     )
                     with T.serial(0, self.rows) as row:
                         (self._by_keys if self.is_by_keys else self._by_values)(self._head(head), row)
-        return builder.get()
+            return builder.get()
 
     def _head(self, index: Any) -> list[Any]:
         indices: list[Any] = []
