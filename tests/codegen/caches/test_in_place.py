@@ -149,7 +149,7 @@ def test_more_new_rows_than_there_is_space_for_are_refused(layers: Path):
     package = tvmake.load(layers, state=STATE, dims={"past": {"max": 9}}).compile(shows_progress=False)
     package.run(sequence([8])[0])
     before = package.snapshot()
-    with pytest.raises(InputError, match=r"would have 11 rows .*, and have space for 10: `reset\(\)`"):
+    with pytest.raises(InputError, match=r"would have 11 rows .*, and have space for 10; `reset\(\)`"):
         package.run(sequence([3])[0])
     assert package.snapshot() == before
     package.run(sequence([2])[0])
@@ -166,4 +166,4 @@ def test_packages_pass_validation_at_every_precision(layers: Path):
 def test_without_a_maximum_a_cache_is_copied(layers: Path):
     package = tvmake.load(layers, state=STATE).compile(shows_progress=False)
     assert "append_rows" not in names_of_kernels(package)
-    assert [state.name for state in package.states] == ["k0", "v0", "k1", "v1"]
+    assert [state.name for state in package.states] == ["k0", "k1", "v0", "v1"]

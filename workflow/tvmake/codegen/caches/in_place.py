@@ -106,8 +106,8 @@ class _CacheMutator(PyExprMutator):
             (
                 tirx.max(cache.total, _int64(capacities[past])),
                 _int64(capacities[past]),
-                f"the states would have {{0}} rows ({cache.total}), and have space for {{1}}: "
-                f"`reset()` restarts them, a greater `dims: {{{past.name}: {{max: SIZE}}}}` gives more",
+                f"the states would have {{0}} rows ({cache.total}), and have space for {{1}}; `reset()` restarts them, and a "
+                f"greater maximum of {past.name} gives more",
             )
             for past, cache in self._lengths.items()
         ]
