@@ -226,9 +226,9 @@ class _Pieces:
         while isinstance(self._values.definitions.get(expression), relax.Var):
             expression = self._values.definitions[expression]
         value = self._values.definitions.get(expression)
-        if is_call(value, "concat"):
+        if value is not None and is_call(value, "concat"):
             return self._concatenation(expression, value)
-        if operator_name(value) in (*REORDERING, "astype"):
+        if value is not None and operator_name(value) in (*REORDERING, "astype"):
             inner = self.of(value.args[0])
             if len(inner) == 1:
                 ((_, concat, view),) = inner
