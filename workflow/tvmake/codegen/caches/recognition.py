@@ -99,6 +99,9 @@ def first_operand(value: Any, definition: Callable[[Any], Any]) -> Any:
     if isinstance(value, relax.TupleGetItem):
         split = definition(value.tuple_value)
         return split.args[0] if is_call(split, "split") else None
+    if is_call(value, "concat"):
+        parts = value.args[0]
+        return parts.fields[0] if isinstance(parts, relax.Tuple) and len(parts.fields) == 1 else None
     if is_call(value, "call_tir"):
         return value.args[1].fields[0] if value.args[1].fields else None
     return value.args[0] if operator_name(value) and value.args else None
@@ -238,6 +241,8 @@ class _Pieces:
 
     def _concatenation(self, variable: Any, value: Any) -> list[tuple[tuple[int, ...], Any, View]]:
         operands = list(value.args[0].fields) if isinstance(value.args[0], relax.Tuple) else []
+        if len(operands) == 1:
+            return self.of(operands[0])
         shape = list(variable.ty.shape.values)
         axis = int(value.attrs.axis) % len(shape)
         view = self._views.get(operands[0]) if len(operands) == 2 else None

@@ -119,7 +119,7 @@ def build(
     captures = request.build.cuda_graph and backend_of(target).captures_graphs
     if captures and (obstacle := graph_obstacle(loaded, bounds_of(loaded))):
         warnings.append(f"warning: build.cuda_graph: no kernel with a dynamic dimension is captured: {obstacle}")
-    warnings += [f"state {name} is copied in each run: {reason}" for name, reason in cached.obstacles.items()]
+    warnings += [f"warning: state {name} is copied in each run: {reason}" for name, reason in cached.obstacles.items()]
     return [*warnings, *unscheduled_lines(without_schedule), *(times.lines() if times else ())]
 
 
