@@ -7,6 +7,8 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from tvmake.storage.mapped.mapping import release
+
 from tvm import relax  # isort: skip
 
 
@@ -60,9 +62,11 @@ def with_values(value: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def constant(value: Any) -> np.ndarray | None:
-    """Return the array of a constant; None for other expressions."""
+    """Return a copy of a constant's array, and release the memory of a mapped one; None for other expressions."""
     if isinstance(value, tvm.ir.GenericConst) and isinstance(value.ty, relax.TensorType):
-        return np.asarray(value.value.numpy())
+        array = np.asarray(value.value.numpy())
+        release(value.value.data_ptr(), array.nbytes)
+        return array
     return None
 
 

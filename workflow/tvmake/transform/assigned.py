@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 
 from tvmake.artifact.calibration import Calibration
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.errors import InputError
 from tvmake.ir.expressions import bindings, constant, is_call
 from tvmake.ir.rewriting import rewritten
@@ -142,7 +143,7 @@ class _HalfPrecisionMutator(PyExprMutator):
         if str(value.ty.dtype) == dtype:
             return value
         if (known := constant(value)) is not None:
-            return relax.const(known.astype(dtype), dtype)
+            return relax.const(spill_tensor(known.astype(dtype)), dtype)
         if (value, dtype) not in self._cast:
             self._cast[value, dtype] = self.builder_.emit(relax.op.astype(value, dtype))
         return self._cast[value, dtype]

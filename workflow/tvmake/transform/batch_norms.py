@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.ir.expressions import constant, fixed_shape, is_call
 from tvmake.ir.rewriting import definition, rewritten
 
@@ -110,7 +111,9 @@ class _BatchNormFolder(PyExprMutator):
             scale, [-1 if index == along else 1 for index in range(weights.ndim)]
         )
         dtype = str(call.args[1].ty.dtype)
-        return relax.Call(call.op, [call.args[0], relax.const(scaled.astype(dtype), dtype)], call.attrs, call.ty_args)
+        return relax.Call(
+            call.op, [call.args[0], relax.const(spill_tensor(scaled.astype(dtype)), dtype)], call.attrs, call.ty_args
+        )
 
 
 def _is_along(array: np.ndarray, axis: int, data: Any) -> bool:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvmake.artifact.weights.mapping import release
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.ir.expressions import is_call, operator_name
 from tvmake.ir.rewriting import definition, with_functions
+from tvmake.storage.mapped.mapping import release
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip
@@ -107,7 +108,7 @@ class _ConstantFolder(PyExprMutator):
         dtype = str(result.dtype)
         key = (dtype, result.shape, hashlib.sha256(result.reshape(-1).view(np.uint8).data).digest())
         if key not in self._constants:
-            self._constants[key] = relax.const(result, dtype)
+            self._constants[key] = relax.const(spill_tensor(result), dtype)
         return self._constants[key]
 
     def _value(self, argument: Any) -> Any:

@@ -20,9 +20,10 @@ from tvmake.artifact.weights.file_format import (
     stored_tensors,
     write_tensors,
 )
-from tvmake.artifact.weights.mapping import is_mapped, map_file, release
 from tvmake.errors import InputError
 from tvmake.storage.files import atomic_path, copy_file
+from tvmake.storage.mapped.mapping import is_mapped, map_file, release
+from tvmake.storage.mapped.spilling import spill
 
 _view = tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
 
@@ -121,6 +122,16 @@ def as_tensor(array: np.ndarray) -> "tvm.runtime.Tensor":
     """An array as a TVM tensor: mapped data without a copy if kernels can use them where they are, other arrays as a copy."""
     is_shared = is_mapped(array) and array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous
     return tvm.runtime.from_dlpack(array) if is_shared else tvm.runtime.tensor(array)
+
+
+def spill_tensor(array: np.ndarray) -> "tvm.runtime.Tensor":
+    """An array as a TVM tensor; the data of a large one are in a temporary file (:mod:`tvmake.storage.mapped.spilling`)."""
+    array = np.ascontiguousarray(array) if array.ndim else array
+    spilled = spill(array)
+    if spilled is array:
+        return tvm.runtime.tensor(array)
+    data = tvm.runtime.from_dlpack(spilled.reshape(-1).view(np.uint8))
+    return _view(data, tvm.runtime.ShapeTuple(array.shape), tvm_ffi.dtype(str(array.dtype)), 0)
 
 
 def _load(stored: StoredTensor, data: np.ndarray) -> "tvm.runtime.Tensor":

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
-from tvmake.artifact.weights.mapping import map_file
+from tvmake.storage.mapped.mapping import map_file
 
 LARGE_BYTES = 1 << 20
 """Larger initializers are set aside while the onnx package's tools run, because these copy the model."""

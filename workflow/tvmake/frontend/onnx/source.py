@@ -11,13 +11,13 @@ from google.protobuf.message import DecodeError
 from onnx import checker
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from tvmake.artifact.weights.mapping import map_file
 from tvmake.errors import InputError
 from tvmake.frontend.onnx.embedded import without_large_data
 from tvmake.frontend.onnx.external import load_external, refer_to_external, stays_in_file
 from tvmake.frontend.onnx.rewrites.replace_contrib import move_misplaced
 from tvmake.frontend.onnx.structure import check_structure
 from tvmake.frontend.source_file import open_source
+from tvmake.storage.mapped.mapping import map_file
 
 
 def load(source: Path, files: Sequence[str] = ()) -> onnx.ModelProto:

@@ -11,6 +11,7 @@ import numpy as np
 import tvm
 
 from tvmake.artifact.calibration import TensorRange
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.errors import InputError
 from tvmake.ir.expressions import is_call
 from tvmake.ir.rewriting import rewritten
@@ -116,7 +117,7 @@ class _QuantizeInserter(PyExprMutator):
 
     def _weight(self, call: Any) -> Any:
         integers, scale, axis = weight_integers(call)
-        weight = self._weights.setdefault((call.args[1], axis), relax.const(integers, "int8"))
+        weight = self._weights.setdefault((call.args[1], axis), relax.const(spill_tensor(integers), "int8"))
         return self.builder_.emit(dequantize(weight, scale, np.zeros(scale.shape, np.int8), axis))
 
     def _correct(self, number: int, product: Any) -> Any:

@@ -11,6 +11,7 @@ few very large values, such as masks, leave too few steps for the others and sta
 import numpy as np
 import tvm
 
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.ir.expressions import constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.quantize.precision import WEIGHTS_ONLY, PrecisionConfig
@@ -79,7 +80,7 @@ class _TableHolder(PyExprMutator):
         parts = None if values is None else round_rows(values, self._dtype)
         if parts is None:
             return operand
-        integers, scales = (relax.const(part) for part in parts)
+        integers, scales = (relax.const(spill_tensor(part)) for part in parts)
         emit, dtype = self.builder_.emit, str(operand.ty.dtype)
         real = emit(relax.op.multiply(emit(relax.op.astype(integers, "float32")), scales))
         return real if dtype == "float32" else emit(relax.op.astype(real, dtype))

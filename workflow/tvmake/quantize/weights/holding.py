@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.ir.expressions import bindings, constant, is_call, operator_name
 from tvmake.ir.rewriting import rewritten
 from tvmake.process.output import counted
@@ -135,7 +136,7 @@ class _WeightHolder(PyExprMutator):
         """Replace the weight of a call by the dequantised integers of the source."""
         weight, emit, op = call.args[1], self.builder_.emit, relax.op
         if weight not in self._real:
-            real = emit(op.astype(relax.const(integers.values), "float32"))
+            real = emit(op.astype(relax.const(spill_tensor(integers.values)), "float32"))
             if integers.zeros is not None:
                 real = emit(op.subtract(real, relax.const(integers.zeros)))
             real = emit(op.multiply(real, relax.const(integers.scales)))
@@ -188,9 +189,9 @@ class _WeightHolder(PyExprMutator):
             if not isinstance(integers, Integers):
                 values = constant(weight)
                 assert values is not None
-                integers = integers_of(values.astype(np.float32), self._bits, self._group)
+                integers = integers_of(values, self._bits, self._group)
             arrays = [integers.values, integers.scales, *([] if integers.zeros is None else [integers.zeros])]
-            self._stored[weight] = integers, [relax.const(array) for array in arrays]
+            self._stored[weight] = integers, [relax.const(spill_tensor(array)) for array in arrays]
         return self._stored[weight]
 
 

@@ -17,6 +17,9 @@ vectors."""
 MIDDLE = 8
 """Offset of stored 4-bit integers, so that none is negative."""
 
+ELEMENTS_AT_ONCE = 1 << 20
+"""Elements of a weight that are rounded at once, in float64."""
+
 SHARES = (1.0, 0.95, 0.9, 0.85, 0.8)
 """Fractions of a group's largest value that the largest 4-bit integer may represent; smaller ones improve the rest."""
 
@@ -52,26 +55,32 @@ class Spread:
 
 def digest(values: np.ndarray) -> str:
     """Return a hash of a weight's dtype, shape and values."""
-    header = f"{values.dtype} {values.shape} ".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
+    known = hashlib.sha256(f"{values.dtype} {values.shape} ".encode())
+    known.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    return known.hexdigest()
 
 
 def integers_of(weight: np.ndarray, bits: int, group: int | None) -> Integers:
     """Round a weight [inputs, outputs] to integers.
 
     Args:
-        weight: finite values.
+        weight: finite values in float32 or float16.
         bits: 4 or 8.
         group: number of inputs that share a scale; None for all.
     """
     inputs, outputs = weight.shape
     size = min(group or inputs, inputs)
     count = -(-inputs // size)
-    padded = np.zeros((count * size, outputs), np.float32)
-    padded[:inputs] = weight
-    grouped = padded.reshape(count, size, outputs).astype(np.float64)
-    scales = _scales_of_8_bits(grouped) if bits == 8 else _scales_of_4_bits(grouped)
-    values = _round_to_grid(grouped, scales, bits).reshape(count * size, outputs)[:inputs].astype(np.int8)
+    values, scales = np.empty((inputs, outputs), np.int8), np.empty((count, outputs), np.float32)
+    step = max(1, ELEMENTS_AT_ONCE // max(1, inputs))
+    for start in range(0, outputs, step):  # channels are independent, and float64 copies of all of them large
+        columns = slice(start, min(start + step, outputs))
+        grouped = np.zeros((count * size, columns.stop - start))
+        grouped[:inputs] = weight[:, columns]
+        grouped = grouped.reshape(count, size, -1)
+        scales[:, columns] = _scales_of_8_bits(grouped) if bits == 8 else _scales_of_4_bits(grouped)
+        rounded = _round_to_grid(grouped, scales[:, columns], bits)
+        values[:, columns] = rounded.reshape(count * size, -1)[:inputs]
     return Integers(values if bits == 8 else _pack(values), scales, size)
 
 
@@ -106,9 +115,10 @@ def grouped_integers(
     return None
 
 
-def _round_to_grid(grouped: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
+def _round_to_grid(grouped: np.ndarray, scales: np.ndarray, bits: int, out: np.ndarray | None = None) -> np.ndarray:
     low = -(2 ** (bits - 1)) + (1 if bits == 8 else 0)
-    return np.clip(np.rint(grouped / scales[:, None, :]), low, 2 ** (bits - 1) - 1)
+    steps = np.divide(grouped, scales[:, None, :], out=out)
+    return np.clip(np.rint(steps, out=steps), low, 2 ** (bits - 1) - 1, out=steps)
 
 
 def _normal(scales: np.ndarray) -> np.ndarray:
@@ -126,13 +136,17 @@ def _scales_of_4_bits(grouped: np.ndarray) -> np.ndarray:
     below, above = grouped.min(axis=1), grouped.max(axis=1)
     furthest = np.where(-below >= above, below, above)
     best, least = _normal(furthest / -MIDDLE), np.full(furthest.shape, np.inf)
+    off = np.empty_like(grouped)  # shared: the system clears new memory
     for share in SHARES:
         scales = _normal(furthest * share / -MIDDLE)
-        off = _round_to_grid(grouped, scales, 4) * scales[:, None, :] - grouped
+        _round_to_grid(grouped, scales, 4, out=off)
+        off *= scales[:, None, :]
+        off -= grouped
+        off *= off
         # Sum in a fixed order, so that all machines make the same choice.
         error = np.zeros(furthest.shape)
         for index in range(grouped.shape[1]):
-            error += off[:, index] * off[:, index]
+            error += off[:, index]
         best, least = np.where(error < least, scales, best), np.minimum(error, least)
     return best
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvmake.artifact.weights.tensors import spill_tensor
 from tvmake.ir.expressions import constant, is_call
 from tvmake.quantize.weights.channels import LARGEST_WEIGHT, step
-from tvmake.quantize.weights.narrow import Integers
+from tvmake.quantize.weights.narrow import ELEMENTS_AT_ONCE, Integers
 
 from tvm import relax  # isort: skip
 
@@ -69,13 +70,19 @@ class Tables:
 
 def _constants(table: Integers) -> list[Any]:
     parts = (table.values, table.scales, table.zeros)
-    return [relax.const(np.ascontiguousarray(part.T)) for part in parts if part is not None]
+    return [relax.const(spill_tensor(part.T)) for part in parts if part is not None]
 
 
 def round_table(table: Any) -> Integers:
     """Round a table to int8, with a scale for each row."""
     values = np.asarray(table, np.float32)
-    largest = np.abs(values).max(axis=1).astype(np.float64)
-    scales = np.asarray([step(value / LARGEST_WEIGHT) for value in largest], np.float32)
-    integers = np.clip(np.rint(values / scales[:, None]), -LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int8)
-    return Integers(integers.T, scales[None], values.shape[1])
+    rows, columns = values.shape
+    integers, scales = np.empty((rows, columns), np.int8), np.empty(rows, np.float32)
+    count = max(1, ELEMENTS_AT_ONCE // max(1, columns))
+    for start in range(0, rows, count):
+        part = values[start : start + count]
+        largest = np.abs(part).max(axis=1).astype(np.float64)
+        scales[start : start + count] = [step(value / LARGEST_WEIGHT) for value in largest]
+        quotients = part / scales[start : start + count, None]
+        integers[start : start + count] = np.clip(np.rint(quotients), -LARGEST_WEIGHT, LARGEST_WEIGHT)
+    return Integers(integers.T, scales[None], columns)

@@ -7,6 +7,7 @@ and are read again if they are needed again. A stage that reads one tensor after
 import mmap
 import weakref
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -27,7 +28,12 @@ def map_file(file: Path) -> np.ndarray:
         ValueError: it is empty.
     """
     with open_plain(file) as opened:
-        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        return map_opened(opened)
+
+
+def map_opened(file: BinaryIO) -> np.ndarray:
+    """The content of an open file, as :func:`map_file` maps it."""
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     content = np.frombuffer(mapped, "uint8")
     _maps[content.ctypes.data] = mapped
     return content

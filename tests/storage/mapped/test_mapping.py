@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.artifact.weights.memory import MB, growth_mb
-from tvmake.artifact.weights.mapping import map_file, release
 from tvmake.artifact.weights.tensors import load_params, release_tensor, save_params
+from tvmake.storage.mapped.mapping import map_file, release
 
 TENSORS, TENSOR_MB = 32, 8
 
