@@ -9,6 +9,7 @@ from tvmake.ir.views import View
 from tvmake.targets.backend import NO_WIDTHS, SHORTEN_NAMES, Backend, LoweringContext
 from tvmake.targets.cpu.cache_matmul import cache_matmul
 from tvmake.targets.cpu.channels_last import channels_last
+from tvmake.targets.cpu.grouped_sums import sum_by_groups
 from tvmake.targets.cpu.half_precision import compute_half_in_float32
 from tvmake.targets.cpu.integer_recurrence import legalize_recurrence
 from tvmake.targets.cpu.integers.dots import dots
@@ -64,12 +65,15 @@ class CpuBackend(Backend):
         return machine_memory() if options.mcpu == "native" else super().memory(options)
 
     def graph_passes(self, context: LoweringContext) -> list[Pass]:
-        """Channels last, integer dot products by the processor's instructions, and Winograd convolutions."""
+        """Channels last, integer dot products by the processor's instructions, integer weights by groups, and Winograd convolutions."""
         target, inputs = context.target, context.inputs
         int8_dot = ModulePass("LegalizeInt8Dot", lambda module: legalize_int8_dot(module, target, inputs))
+        grouped = ModulePass("SumByGroups", lambda module: sum_by_groups(module, machine(target).lanes(32), inputs))
         winograd = ModulePass("ToWinograd", lambda module: to_winograd(module, machine(target).lanes(32), inputs))
         return [
             *self.dispatch_passes(),
+            # The functions of a package share the order of weights, and some have several rows.
+            *([] if context.function else [grouped]),
             ModulePass("LegalizeRecurrence", lambda module: legalize_recurrence(module, target)),
             int8_dot,  # matmuls; the pass below legalises them with all operators without a layout
             ModulePass("InlineSlices", inline_slices),

@@ -36,7 +36,11 @@ def _unpack_weights(function: Any) -> Any | None:
     is_changed = False
     for block in schedule.get_child_blocks(analysis.get_root_block(schedule)):
         users = schedule.get_consumers(block)
-        if not _unpacks(schedule.get(block)) or not users or any(is_injective(schedule.get(user)) for user in users):
+        if (
+            not is_unpacking(schedule.get(block))
+            or not users
+            or any(is_injective(schedule.get(user)) for user in users)
+        ):
             continue
         block_size = _packed_block_size(schedule.get(block))
         schedule.compute_inline(block)
@@ -59,7 +63,7 @@ def _simplify_indices(function: Any) -> Any:
     return function.with_body(tvm_ffi.structural_map(function.body, callbacks))
 
 
-def _unpacks(block: Any) -> bool:
+def is_unpacking(block: Any) -> bool:
     """Whether a block dequantises weights."""
     return str(block.name_hint).startswith(BLOCK) and is_injective(block)
 

@@ -15,6 +15,7 @@ from tvmake.targets.cpu.schedules import loops
 from tvmake.targets.cpu.schedules.accesses import SPATIAL, extent, innermost, is_fixed, is_injective, loads_in
 from tvmake.targets.cpu.schedules.dotted import DotTiles, tensorize_dots
 from tvmake.targets.cpu.schedules.flatten_rows import flatten_rows
+from tvmake.targets.cpu.schedules.grouped_sums import sum_by_groups
 from tvmake.targets.cpu.schedules.inlining import inline
 from tvmake.targets.cpu.schedules.machine import Machine, machine
 from tvmake.targets.cpu.schedules.padding import pad, padded_weights
@@ -113,6 +114,8 @@ def _apply_rules(function: "tvm.tirx.PrimFunc", context: _RuleContext) -> "tvm.s
     if (complete := _by_winograd(schedule, context)) is not None:
         return complete
     inline(schedule, root)
+    if (complete := _by_groups(schedule, context)) is not None:
+        return complete
     context.weights.extend(_pad_all(schedule, root, context.unit, context.weights))
     if (complete := _by_rows(schedule, context.unit)) is not None:
         return complete
@@ -140,6 +143,15 @@ def _by_winograd(schedule: Any, context: _RuleContext) -> Any | None:
     trial = schedule.copy()
     try:
         return trial if winograd(trial, context.unit, context.weights, context.choice, context.width) else None
+    except FAILURES:
+        return None
+
+
+def _by_groups(schedule: Any, context: _RuleContext) -> Any | None:
+    """The schedule of a row's matmul by integer weights; None for other kernels, or if the epilogue does not suit it."""
+    trial = schedule.copy()
+    try:
+        return trial if sum_by_groups(trial, context.unit, context.weights, context.choice, context.width) else None
     except FAILURES:
         return None
 
