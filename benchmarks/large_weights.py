@@ -1,10 +1,10 @@
-"""Peak memory of every stage, and disk space, for a network whose weights are large.
+"""Peak memory of every stage, and disk space, for a network whose weights are large, in several precisions.
 
-    python benchmarks/large_weights.py [--gib 0.69]
+    python benchmarks/large_weights.py [--gib 0.69] [--precisions float32 float16 int8_weights int4_weights]
 
 The network is a chain of matmuls of 4096×4096 in float32, as ONNX with external data: once in the form that kernels take (`plain`), and
-once with transposed weights, as PyTorch's linear layers have them (`transposed`). Figures are multiples of the weights; processes
-without any need about 110 MB, with TVM 200 to 300 MB.
+once with transposed weights, as PyTorch's linear layers have them (`transposed`). Figures are multiples of the weights in float32;
+processes without any need about 110 MB, with TVM 200 to 300 MB.
 """
 
 import argparse
@@ -22,8 +22,11 @@ from onnx import helper, numpy_helper
 SIDE = 4096
 MB = 10**6
 
+PRECISIONS = ["float32", "float16", "int8_weights", "int4_weights"]
+
 CONFIG = """
 models: {chain: {source: chain.onnx}}
+precisions: [PRECISIONS]
 targets: {cpu: {kind: llvm, mcpu: native}}
 devices: {local: {}}
 benchmark: {baseline: false}
@@ -45,10 +48,10 @@ def write_chain(path: Path, count: int, transposed: bool) -> None:
     onnx.save(model, path, save_as_external_data=True, location=path.name + ".data")
 
 
-def peaks_mb(logs: Path) -> dict[str, float]:
-    """The peak memory of each stage, from the last lines of the logs."""
+def peaks_mb(logs: Path, precision: str) -> dict[str, float]:
+    """The peak memory of each stage for a precision, from the last lines of the logs."""
     peaks: dict[str, float] = {}
-    for log in sorted(logs.rglob("*.log")):
+    for log in [*sorted((logs / "chain").glob("*.log")), *sorted((logs / "chain" / precision).rglob("*.log"))]:
         for line in log.read_text().splitlines():
             if line.startswith('{"stage"'):
                 usage = json.loads(line)
@@ -56,10 +59,10 @@ def peaks_mb(logs: Path) -> dict[str, float]:
     return peaks
 
 
-def disk_mb(directory: Path) -> float:
+def disk_mb(*directories: Path) -> float:
     """The space of all files; links count once."""
-    sizes = {(about := file.stat()).st_ino: about.st_blocks * 512 for file in directory.rglob("*") if file.is_file()}
-    return sum(sizes.values()) / MB
+    files = [file for directory in directories for file in [directory, *directory.rglob("*")] if file.is_file()]
+    return sum({(about := file.stat()).st_ino: about.st_blocks * 512 for file in files}.values()) / MB
 
 
 def run_seconds(package: Path, directory: Path) -> float:
@@ -67,37 +70,44 @@ def run_seconds(package: Path, directory: Path) -> float:
     return processor_time(["tvmake", "run", str(package), "--fill", "random"], directory, environment())
 
 
+def measure(directory: Path, count: int, transposed: bool, precisions: list[str]) -> dict[str, dict[str, float]]:
+    """Make the packages of a network; returns figures by precision."""
+    write_chain(directory / "chain.onnx", count, transposed)
+    (directory / "c.yaml").write_text(CONFIG.replace("PRECISIONS", ", ".join(precisions)))
+    os.environ["TVMAKE_HOME"] = str(directory / "home")
+    command = ["tvmake", "make", "-c", "c.yaml"]
+    subprocess.run(command, cwd=directory, env=environment(), check=True, stdout=subprocess.DEVNULL)
+    results = directory / "results" / "chain"
+    figures = {}
+    for precision in precisions:
+        package = results / precision / "cpu" / "package.tar"
+        figures[precision] = {
+            **{f"{stage}, MB": peak for stage, peak in peaks_mb(directory / "logs", precision).items()},
+            "results, MB": disk_mb(results / "model.params", results / precision),
+            "package, MB": disk_mb(package),
+            "run again, s": min(run_seconds(package, directory) for _ in range(3)),
+        }
+    return figures
+
+
 def main() -> None:
     """See the module's docstring."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--gib", type=float, default=0.69, help="size of the weights")
-    count = max(1, round(parser.parse_args().gib * 2**30 / SIDE / SIDE / 4))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    arguments = parser.parse_args()
+    count = max(1, round(arguments.gib * 2**30 / SIDE / SIDE / 4))
     weights = count * SIDE * SIDE * 4 / MB
-    figures: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, dict[str, float]]] = {}
     for form in ("plain", "transposed"):
         with tempfile.TemporaryDirectory() as temporary:
-            directory = Path(temporary)
-            write_chain(directory / "chain.onnx", count, form == "transposed")
-            (directory / "c.yaml").write_text(CONFIG)
-            os.environ["TVMAKE_HOME"] = str(directory / "home")
-            command = ["tvmake", "make", "-c", "c.yaml"]
-            subprocess.run(command, cwd=directory, env=environment(), check=True, stdout=subprocess.DEVNULL)
-            package = next((directory / "results").rglob("chain/float32/cpu/package.tar"))
-            figures[form] = {
-                **{f"{stage}, MB": peak for stage, peak in peaks_mb(directory / "logs").items()},
-                "results, MB": disk_mb(directory / "results"),
-                "store, MB": disk_mb(directory / "home" / "packages"),
-                "run again, s": min(run_seconds(package, directory) for _ in range(3)),
-            }
-    print(f"{weights:.0f} MB of weights ({machine()})")
-    for name in figures["plain"]:
-        values = [figures[form].get(name, 0) for form in figures]
-        print(
-            f"  {name:<18}"
-            + "".join(
-                f"{value:9.1f} ({value / weights:4.2f} ×)" if "MB" in name else f"{value:9.1f}" for value in values
-            )
-        )
+            figures[form] = measure(Path(temporary), count, form == "transposed", arguments.precisions)
+        print(f"{form}, {weights:.0f} MB of weights ({machine()})")
+        print(f"  {'':<18}" + "".join(f"{precision:>20}" for precision in figures[form]))
+        for name in next(iter(figures[form].values())):
+            values = [figures[form][precision].get(name, 0) for precision in figures[form]]
+            texts = [f"{value:.0f} ({value / weights:4.2f} ×)" if "MB" in name else f"{value:.1f}" for value in values]
+            print(f"  {name:<18}" + "".join(f"{text:>20}" for text in texts), flush=True)
     print(json.dumps({"title": "large weights", "unit": "MB", "figures": figures, "where": machine()}))
 
 
