@@ -8,49 +8,12 @@ import numpy as np
 import onnx
 
 import tvmake
-from tvmake.artifact.functions import FunctionEntry, FunctionsManifest
-from tvmake.artifact.manifest import FileEntry
-from tvmake.artifact.package import MANIFEST, WEIGHTS, pack, unpack
-from tvmake.artifact.weights.file_format import TensorForm, stored_tensors, write_tensors
-from tvmake.storage.files import digest_file
-from tvmake.storage.temporary import temporary_directory
+from tvmake.artifact import joining
 
 
 def join(packages: Mapping[str, Path], destination: Path) -> Path:
-    """Write a package with these packages' networks as functions, and each distinct tensor of their weights once."""
-    with temporary_directory("tvmake-join-") as name:
-        directory = Path(name)
-        forms: dict[str, TensorForm] = {}
-        data: dict[str, bytes] = {}
-        known: dict[object, str] = {}
-        functions, files = [], {WEIGHTS: directory / WEIGHTS}
-        for function, package in packages.items():
-            (directory / function).mkdir()
-            manifest = unpack(package, directory / function)
-            content = (directory / function / WEIGHTS).read_bytes()
-            stored = {tensor.name: tensor for tensor in stored_tensors(directory / function / WEIGHTS)}
-            weights = []
-            for parameter in manifest.parameters:
-                tensor = stored[parameter.name]
-                value = content[tensor.offset :][: tensor.size]
-                unique = parameter.name if parameter.name not in forms else f"{function}.{parameter.name}"
-                weights.append(known.setdefault((tensor.shape, tensor.type, value), unique))
-                forms.setdefault(weights[-1], TensorForm(weights[-1], tensor.shape, tensor.type))
-                data.setdefault(weights[-1], value)
-            functions.append(FunctionEntry(name=function, weights=tuple(weights)))
-            for file in {MANIFEST, *manifest.files} - {WEIGHTS}:
-                files[f"{function}/{file}"] = directory / function / file
-        with files[WEIGHTS].open("wb") as opened:
-            write_tensors([*forms.values()], data.values(), opened)
-        joined = FunctionsManifest(
-            model=destination.stem,
-            precision=manifest.precision,
-            target_name=manifest.target_name,
-            functions=tuple(functions),
-            files={name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()},
-        )
-        (directory / MANIFEST).write_text(joined.sealed().model_dump_json())
-        pack({**files, MANIFEST: directory / MANIFEST}, destination)
+    """Write a package with these packages' networks as functions."""
+    joining.join(packages, destination, model=destination.stem)
     return destination
 
 

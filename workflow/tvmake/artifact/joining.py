@@ -1,6 +1,5 @@
 """Join packages of one network each to a package with several functions, which has each distinct weight once."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,20 +9,19 @@ from typing import Any, Final, get_args
 from tvmake import __version__
 from tvmake.artifact import stage_json
 from tvmake.artifact.functions import (
-    FUNCTIONS_SCHEMA_VERSION,
     MOST_FUNCTIONS,
     FunctionEntry,
     FunctionName,
     FunctionsManifest,
 )
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, FileEntry, Manifest
-from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, MOST_MANIFEST_BYTES, SELF_TEST, WEIGHTS, unpack
+from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, unpack
 from tvmake.artifact.weights.contents import Content, read_contents
 from tvmake.artifact.weights.file_format import StoredTensor, TensorForm, stored_tensors, write_tensors
-from tvmake.artifact.weights.mapping import map_file, release
 from tvmake.errors import InputError
 from tvmake.storage.files import digest_file
-from tvmake.storage.tar import read_tar, write_tar
+from tvmake.storage.mapped.mapping import map_file, release
+from tvmake.storage.tar import write_tar
 from tvmake.storage.temporary import temporary_directory
 
 BUILD_TYPE: Final = "urn:tvmake:join:v1"
@@ -79,10 +77,9 @@ def join(
     with temporary_directory("tvmake-join-") as temporary:
         functions = []
         for name, file in packages.items():
-            _check_is_single(file)
             directory = temporary / name
             directory.mkdir()
-            functions.append(_Function(name, file, directory, unpack(file, directory)))
+            functions.append(_Function(name, file, directory, _unpack_single(file, directory)))
         _check_devices(functions)
         precision = precision or "+".join(dict.fromkeys(function.manifest.precision for function in functions))
         target_name = target_name or "+".join(dict.fromkeys(function.manifest.target_name for function in functions))
@@ -128,16 +125,11 @@ def check_functions(packages: Mapping[str, object]) -> None:
         raise InputError("functions", problem, "leave some out, or write several packages")
 
 
-def _check_is_single(package: Path) -> None:
-    for member in read_tar(package, "package", AGAIN, nested=True):
-        if member.name != MANIFEST or member.size > MOST_MANIFEST_BYTES:
-            continue
-        try:
-            version = json.loads(member.read(member.size)).get("schema_version")
-        except (ValueError, AttributeError):
-            continue  # opening the package reports it
-        if version == FUNCTIONS_SCHEMA_VERSION:
-            raise InputError(str(package), "has functions already", "name the packages that it was joined from")
+def _unpack_single(package: Path, directory: Path) -> Manifest:
+    manifest = unpack(package, directory)
+    if isinstance(manifest, FunctionsManifest):
+        raise InputError(str(package), "has functions already", "name the packages that it was joined from")
+    return manifest
 
 
 def _check_devices(functions: list[_Function]) -> None:

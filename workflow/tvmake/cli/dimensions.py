@@ -27,7 +27,7 @@ def input_lines(
     for state in signature.states:
         shape = f" [{', '.join(map(str, state.shape))}]" if state.shape else ""
         if is_length(state):
-            rows = describe_bounds(signature.bounds.get(state.shape[0], (0, None)))
+            rows = describe_bounds(signature.bounds.get(str(state.shape[0]), (0, None)))
             yield printable(f"  {state.shape[0]}, the length of states that each run extends in place: {rows}")
             continue
         yield printable(f"  state {state.name}: {state.dtype}{shape}, kept from run to run{_growth(state, signature)}")

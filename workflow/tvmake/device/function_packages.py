@@ -8,11 +8,11 @@ from tvmake.artifact.functions import FunctionsManifest
 from tvmake.artifact.manifest import Manifest, Parameter
 from tvmake.artifact.package import MANIFEST, WEIGHTS, load_functions, pack
 from tvmake.artifact.weights.file_format import TensorForm, stored_tensors, write_tensors
-from tvmake.artifact.weights.mapping import map_file
 from tvmake.device import store
 from tvmake.errors import InputError
 from tvmake.provenance.statement import with_files
 from tvmake.storage.files import atomic_path, digest_file, write_text
+from tvmake.storage.mapped.mapping import map_file
 from tvmake.storage.temporary import temporary_directory
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tvmake.artifact.weights.file_format import StoredTensor, stored_tensors
-from tvmake.artifact.weights.mapping import map_file, release
+from tvmake.storage.mapped.mapping import map_file, release
 
 BLOCK = 16 << 20
 """Bytes that are in memory while a tensor is read."""

@@ -30,6 +30,7 @@ class PastLayer(DynamicLayer):  # type: ignore[misc,unused-ignore]
 
     def get_seq_length(self) -> int:
         """The number of positions. Unlike the original's, it does not distinguish an empty tensor, whose size is dynamic."""
+        assert self.keys is not None
         return self.keys.shape[POSITION]
 
 
@@ -41,12 +42,13 @@ def named_module(model: PreTrainedModel, layers: int) -> nn.Module:
 
 def _call(model: PreTrainedModel, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
     tokens, *past = inputs
-    cache = Cache(layers=[PastLayer(keys, values) for keys, values in zip(past[::2], past[1::2], strict=True)])
+    layers = [PastLayer(keys, values) for keys, values in zip(past[::2], past[1::2], strict=True)]
+    cache = Cache(layers=[*layers])
     begin = past[0].shape[POSITION]
     positions = torch.arange(begin, begin + tokens.shape[1])[None]
     returned = model(input_ids=tokens, position_ids=positions, use_cache=True, **_with_cache(model, cache))
     results = {LOGITS: returned.logits[:, -1]}
-    for layer, entry in enumerate(cache.layers):
+    for layer, entry in enumerate(layers):
         results |= {f"present_key_{layer}": entry.keys, f"present_value_{layer}": entry.values}
     return results
 
@@ -73,8 +75,8 @@ def past_shapes(where: str, model: PreTrainedModel) -> list[tuple[torch.Size, to
         NotImplementedError,
     ) as error:  # it needs another kind of cache
         raise InputError(where, problem, remedy) from error
-    layers = [layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized]
-    shapes = [(layer.keys.shape, layer.values.shape) for layer in layers]
+    kept = [(layer.keys, layer.values) for layer in cache.layers if type(layer) is DynamicLayer]
+    shapes = [(keys.shape, values.shape) for keys, values in kept if keys is not None and values is not None]
     has_axes = all(len(shape) == EXTENTS for pair in shapes for shape in pair)
     if not shapes or len(shapes) != len(cache.layers) or not has_axes:
         raise InputError(where, problem, remedy)
