@@ -48,6 +48,19 @@ class StateSpec(TensorSpec):
     """The source's output that is its next value, or what the source writes to it."""
     places: tuple[int, int] | None = Field(default=None, exclude_if=lambda places: places is None)
     """Where the source has both among its inputs and outputs; None for a tensor that it keeps itself."""
+    source_shapes: tuple[tuple[Dim, ...], tuple[Dim, ...]] | None = Field(
+        default=None, exclude_if=lambda shapes: shapes is None
+    )
+    """The shapes of both in the source, if the package keeps a buffer of another size."""
+
+    @property
+    def of_source(self) -> "StateSpec":
+        """The state as the source has it."""
+        if self.source_shapes is None:
+            return self
+        shape, following = self.source_shapes
+        update = {"shape": shape, "next": self.next.model_copy(update={"shape": following}), "source_shapes": None}
+        return self.model_copy(update=update)
 
 
 def unnamed_shape(name: str, rank: int) -> tuple[str, ...]:
@@ -87,12 +100,18 @@ class Signature(FailsFast, BaseModel):
     def of_source(self) -> "Signature":
         """The source's own signature, in which states are inputs and outputs, unless it keeps them itself."""
         inputs, outputs = list(self.inputs), list(self.outputs)
-        placed = [(state, state.places) for state in self.states if state.places is not None]
+        states = [state.of_source for state in self.states]
+        placed = [(state, state.places) for state in states if state.places is not None]
         for state, (place, _) in sorted(placed, key=lambda pair: pair[1][0]):
-            inputs.insert(place, TensorSpec(**state.model_dump(exclude={"next", "places"})))
+            inputs.insert(place, TensorSpec(**state.model_dump(exclude={"next", "places", "source_shapes"})))
         for state, (_, place) in sorted(placed, key=lambda pair: pair[1][1]):
             outputs.insert(place, state.next)
         return self.model_copy(update={"inputs": tuple(inputs), "outputs": tuple(outputs), "states": ()})
+
+    @property
+    def with_source_states(self) -> "Signature":
+        """The same with the states as the source has them."""
+        return self.model_copy(update={"states": tuple(state.of_source for state in self.states)})
 
     @property
     def dynamic_dimensions(self) -> dict[str, list[str]]:

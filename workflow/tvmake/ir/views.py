@@ -36,10 +36,6 @@ class View:
     steps: tuple[Step, ...] = ()
     """What is done with an element, in order."""
 
-    def element(self, tensor: Any, indices: Indices) -> Any:
-        """An element, of a buffer or a ``te`` tensor with the other tensor's elements."""
-        return self.apply_steps(tensor[tuple(self.index(indices))])
-
     def apply_steps(self, value: Any) -> Any:
         """An element of the view, from that of the other tensor; also for vectors."""
         for kind, operand in self.steps:

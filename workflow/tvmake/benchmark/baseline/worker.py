@@ -99,7 +99,9 @@ def _prepare(request: BenchmarkRequest, reference: Path, threads: int) -> Prepar
     fixed = fixed_inputs(request.baseline)
     own = known.info.signature.of_source
     signature = own if fixed is None else fixed.complete(own)
-    inputs = complete_inputs({**sample.inputs, **initial_states(known.info.signature, sample.inputs)}, fixed)
+    inputs = complete_inputs(
+        {**sample.inputs, **initial_states(known.info.signature.with_source_states, sample.inputs)}, fixed
+    )
     prepared: Prepared = module.prepare(request.baseline.source, request.baseline, signature, inputs, threads)
     return prepared
 

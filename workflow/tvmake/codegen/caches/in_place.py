@@ -125,7 +125,9 @@ class _CacheMutator(PyExprMutator):
             state = states[cache.number]
             shape = (*state.shape[: cache.axis], cache.capacity, *state.shape[cache.axis + 1 :])
             following = state.next.model_copy(update={"shape": shape})
-            states[cache.number] = state.model_copy(update={"shape": shape, "next": following})
+            states[cache.number] = state.model_copy(
+                update={"shape": shape, "next": following, "source_shapes": (state.shape, state.next.shape)}
+            )
         for past, parameter in self._length_parameters.items():
             state = self._signature.states[self._lengths[past].number]
             axis = self._lengths[past].axis
@@ -204,7 +206,9 @@ class _CacheMutator(PyExprMutator):
         if variable not in self._copies:
             number, view = self._views[variable]
             self._copies[variable] = self.builder_.emit_te(
-                lambda buffer: te.compute(view.shape, lambda *i: view.element(buffer, i), "cache_rows"),
+                lambda buffer: te.compute(
+                    view.shape, lambda *i: view.apply_steps(buffer(*view.index(i))), "cache_rows"
+                ),
                 self._buffers[number],
                 primfunc_name_hint="cache_rows",
             )

@@ -105,7 +105,7 @@ def reference_outputs(
     for number, sample in enumerate(samples):
         if number == 0 or (steps and number % steps == 0):
             runtime.reset()
-            begin = initial_states(signature, sample)
+            begin = initial_states(signature.with_source_states, sample)
             states = {state.name: begin[state.name] for state in fed}
         outputs = runtime.run({**sample, **states})
         states = {state.name: np.asarray(outputs[state.next.name]) for state in fed}
