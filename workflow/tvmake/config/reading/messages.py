@@ -165,7 +165,7 @@ def _paths_of(key: str) -> Sequence[KeyPath]:
             if kind in seen:
                 continue
             seen.append(kind)
-            if key in kind.model_fields and path:
+            if key in kind.model_fields and path and path not in paths:
                 paths.append(path)
             for name, field in kind.model_fields.items():
                 pending += [((*path, name), below) for below in branches(field.annotation)]

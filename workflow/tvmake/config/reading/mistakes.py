@@ -34,7 +34,7 @@ def mistakes(
             yield InputError(where_is((*above, name), positions, default_file), problem, name_remedy(name, above))
             continue
         if detail["type"] == "invalid_key":  # YAML does not read it as a string
-            above = path[: len(detail["loc"]) - 1]
+            above = _written_path({**detail, "loc": detail["loc"][:-1]}, values)
             path = (*above, _key_text(detail["input"], above, positions))
         if detail["type"] == "union_tag_invalid":
             path = (*path, detail["ctx"]["discriminator"].strip("'"))
