@@ -117,7 +117,7 @@ class JobContext:
     def functions(self) -> Mapping[str, JobContext]:
         """The variants that become functions of one package with this one, itself included, by the functions' names.
 
-        Empty if the network is no function of a model, or the config leaves one of the variants out.
+        Empty if the network is not a function of a model, or the config leaves one of the variants out.
         """
         return self._once(("functions", self.group, self.precision, self.target), self._functions)
 
