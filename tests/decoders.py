@@ -25,10 +25,10 @@ SIZES = {
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {"num_key_value_heads": 2},
     "qwen3": {"num_key_value_heads": 2, "head_dim": 8},
-    "gemma": {"num_key_value_heads": 1, "head_dim": 8},
-    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256},
+    "gemma": {"num_key_value_heads": 1, "head_dim": 8, "tie_word_embeddings": False},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, "tie_word_embeddings": False},
 }
-"""What the configs of architectures have in addition."""
+"""What the configs of architectures have in addition; with tied embeddings, random networks repeat one token."""
 
 
 def write_onnx_decoder(file: Path, *, has_positions: bool = False) -> None:
