@@ -346,7 +346,7 @@ def test_the_same_files_give_the_same_bytes_and_the_package_stays_verifiable(
     assert again.read_bytes() == package.read_bytes()
     checked = check_package(package)
     assert SELF_TEST in checked.manifest.files
-    assert SELF_TEST in {entry.name for entry in checked.statement.subject}
+    assert SELF_TEST in {entry["name"] for entry in checked.manifest.provenance["subject"]}
 
 
 def test_samples_that_are_damaged_are_refused_before_anything_runs(
