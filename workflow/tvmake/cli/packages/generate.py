@@ -54,7 +54,7 @@ def print_generated(package: Path, prompt: Prompt, as_json: bool) -> None:
         tokens=prompt.tokens,
         logits=prompt.logits,
     )
-    opened.session()  # loads the package, which is no part of the times
+    opened.session()  # loads the package, which does not count
     found: list[int] = []
     times = [time.perf_counter()]
     for token in generated:
