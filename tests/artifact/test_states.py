@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
-from tvmake.artifact.states import MAGIC, PackageStates, initial_states, read_snapshot, state_key, write_snapshot
+from tvmake.artifact.states import (
+    MAGIC,
+    PackageStates,
+    initial_states,
+    read_snapshot,
+    state_key,
+    unshared_states,
+    write_snapshot,
+)
 from tvmake.errors import InputError
 
 
@@ -99,6 +107,17 @@ def test_functions_share_states_of_one_name_type_and_shape_whatever_their_dynami
         ("c", "bfloat16"): ("decode",),
         ("c", "float32"): ("end",),
     }
+
+
+def test_a_state_of_one_name_and_other_sizes_is_named():
+    def of(rows: int) -> Signature:
+        keys = state("keys", (1, rows, 8), (1, rows, 8))
+        return network(keys, state("length", ("past",), ("past + 1",), dtype="uint8"))
+
+    assert unshared_states({"prefill": of(32), "decode": of(32)}) == []
+    assert unshared_states({"prefill": of(47), "decode": of(32)}) == [
+        "the state 'keys' is not shared: it is float32[1, 47, 8] in prefill and float32[1, 32, 8] in decode"
+    ]
 
 
 def test_a_snapshot_of_functions_has_the_states_that_have_begun():

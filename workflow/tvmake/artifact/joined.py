@@ -19,5 +19,7 @@ class Joined(FailsFast, BaseModel):
     package_bytes: int
     params_bytes: int
     """Size of the package's mod.params."""
+    notes: list[str] = []
+    """States that functions do not share, though they have the same name."""
     distinct_bytes: int
     """Size of the distinct weights of the functions' networks before builds pack them: what the package needs at least."""

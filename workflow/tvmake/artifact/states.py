@@ -92,6 +92,24 @@ def state_key(state: TensorSpec) -> StateKey:
     )
 
 
+def unshared_states(signatures: Mapping[str, Signature]) -> list[str]:
+    """A line for each state that has the name of another function's, but another type or shape: each function keeps its own.
+
+    Args:
+        signatures: those of a package's functions, by name.
+    """
+    by_name: dict[str, dict[StateKey, tuple[str, StateSpec]]] = {}
+    for function, signature in signatures.items():
+        for state in signature.states:
+            by_name.setdefault(state.name, {}).setdefault(state_key(state), (function, state))
+    return [
+        f"the state '{name}' is not shared: it is "
+        + " and ".join(f"{state.dtype}{list(state.shape)} in {function}" for function, state in kept.values())
+        for name, kept in by_name.items()
+        if len(kept) > 1
+    ]
+
+
 @dataclass(frozen=True)
 class PackageStates:
     """The states of a package, for snapshots."""

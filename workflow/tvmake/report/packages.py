@@ -33,6 +33,8 @@ class PackageRow(FailsFast, BaseModel):
     """Size of mod.params, which all functions use."""
     distinct_bytes: int | None = None
     """Size of the distinct weights of the functions' networks, before builds pack them."""
+    notes: list[str] = []
+    """States that functions do not share, though they have the same name."""
     cause: str | None = None
     """Why there is no package."""
 
@@ -79,6 +81,7 @@ def _row(
         update={
             **figures,
             "package": package.relative_to(request.results).as_posix(),
+            "notes": joined.notes,
             "distinct_bytes": joined.distinct_bytes,
         }
     )
@@ -91,4 +94,5 @@ def package_line(row: PackageRow) -> str:
         return f"no package with {names}: {row.cause}"
     share = f", {row.params_bytes / row.distinct_bytes:.2f} × the distinct ones" if row.distinct_bytes else ""
     best = ", best" if row.best else ""
-    return f"package with {names}: {size(row.package_bytes)}, {size(row.params_bytes)} of weights{share}{best}"
+    notes = "".join(f"; {note}" for note in row.notes)
+    return f"package with {names}: {size(row.package_bytes)}, {size(row.params_bytes)} of weights{share}{best}{notes}"

@@ -24,7 +24,8 @@ def pack(
     also lets the functions agree on the layout of weights, so that more of them are equal.
     """
     from tvmake.artifact.joining import join
-    from tvmake.artifact.package import WEIGHTS, check_is_package_file, is_package
+    from tvmake.artifact.package import WEIGHTS, check_is_package_file, inspect_functions, is_package
+    from tvmake.artifact.states import unshared_states
     from tvmake.cli.terminal import print_json
     from tvmake.plan.single import name_of
     from tvmake.process.output import printable
@@ -38,6 +39,8 @@ def pack(
         check_is_package(file)
     check_destination(output, "package", is_package)
     manifest = join(packages, output, model=model or name_of(output.stem))
+    for note in unshared_states({name: own.signature for name, own in inspect_functions(output)[1].items()}):
+        typer.echo(printable(f"warning: {note}"), err=True)
     if as_json:
         print_json(manifest.model_dump(mode="json", exclude={"provenance"}))
         return

@@ -38,7 +38,8 @@ def join(
     from tvmake.artifact import stage_json
     from tvmake.artifact.joined import Joined
     from tvmake.artifact.joining import join as join_packages
-    from tvmake.artifact.package import WEIGHTS
+    from tvmake.artifact.package import WEIGHTS, inspect_functions
+    from tvmake.artifact.states import unshared_states
     from tvmake.artifact.weights.contents import distinct_bytes
     from tvmake.storage.files import digest_file
 
@@ -51,6 +52,7 @@ def join(
         package_sha256=digest_file(package),
         package_bytes=package.stat().st_size,
         params_bytes=manifest.files[WEIGHTS].size,
+        notes=unshared_states({name: own.signature for name, own in inspect_functions(package)[1].items()}),
         distinct_bytes=distinct_bytes(networks or ()),
     )
     stage_json.save(record, joined)
@@ -91,6 +93,7 @@ STAGE = Stage(
     request=join_request,
     exists=lambda job: bool(job.functions),
     subject=lambda arguments: arguments["package"],
+    report=lambda joined: [f"warning: {note}" for note in joined.notes],
     is_goal=True,
     is_hermetic=True,
     recipe=Recipe(is_machine_independent=True),
