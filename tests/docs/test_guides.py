@@ -37,12 +37,16 @@ RUNS: dict[str, list[str]] = {
         """python -c "import onnx; text = '<ir_version: 8, opset_import: [\\"\\": 17]> net (float[{}, 4] x) => (float[{}, 4] y) {{ y = Tanh(x) }}'; [onnx.save(onnx.parser.parse_model(text.format(rows, rows)), name) for rows, name in ((1, 'decode.onnx'), (8, 'prefill.onnx'))]\""""
     ],
     "guides/states.md": [
-        """python -c "import onnx; onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: [\\"\\": 17]> gate (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] h_next) { h_next = Tanh(h) y = Add(x, h_next) }'), 'gate.onnx')\""""
+        """python -c "import onnx; onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: [\\"\\": 17]> gate (float[1, 4] x, float[1, 4] h) => (float[1, 4] y, float[1, 4] h_next) { h_next = Tanh(h) y = Add(x, h_next) }'), 'gate.onnx')\"""",
+        f"PYTHONPATH={ROOT}:$PYTHONPATH python -c \"from tests.decoders import write_onnx_decoder as w; w('decoder.onnx')\"",
     ],
     "guides/decoders.md": [
         f"PYTHONPATH={ROOT}:$PYTHONPATH python -c \"from tests.decoders import write_language_model as w; w('tiny-llama', 'llama')\""
     ],
-    "guides/use-a-package.md": ["cp -r results/digits results/mine"],
+    "guides/use-a-package.md": [
+        "cp -r results/digits results/mine",
+        "tvmake pack prefill=results/digits/float32/cpu/package.tar decode=results/digits/float32/cpu/package.tar -o speech.tar",
+    ],
     "guides/verify.md": [
         "mkdir -p ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519 && cp ~/.ssh/id_ed25519.pub release.pub",
         "cp results/digits/float32/cpu/package* .",
@@ -151,7 +155,10 @@ def test_a_config_that_is_shown_is_right(page: Path):
     for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         values = yaml.safe_load(block)
         if isinstance(values, dict) and not set(values) & FRAGMENTS:
-            models = {key: {"source": "digits.onnx", **value} for key, value in (values.get("models") or {}).items()}
+            models = {
+                key: value if "functions" in value else {"source": "digits.onnx", **value}
+                for key, value in (values.get("models") or {}).items()
+            }
             check(merge(BASE, {**values, **({"models": models} if models else {})}), {})
 
 

@@ -202,7 +202,7 @@ def test_functions_over_large_weights_take_one_copy_of_memory(tmp_path: Path):
     command = [sys.executable, "-c", WITHOUT_TORCH + MEMORY, str(file), str(rows)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     copy_mb = rows * functions.WIDTH * 4 / 1e6
-    assert float(done.stdout) < 1.7 * copy_mb  # with a run's outputs, 13 MB each
+    assert float(done.stdout) < 2 * copy_mb  # with a run's outputs, 13 MB each; two copies would be 2.4
     assert file.stat().st_size < 1.1 * copy_mb * 1e6
 
 

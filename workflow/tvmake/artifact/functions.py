@@ -14,6 +14,9 @@ from tvmake.storage.files import canonical_json, digest_bytes
 
 FUNCTIONS_SCHEMA_VERSION: Final = 5
 
+JOIN_TYPE: Final = "urn:tvmake:join:v1"
+"""The build type in the provenance of packages that were joined."""
+
 MOST_FUNCTIONS = 16
 
 FunctionName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

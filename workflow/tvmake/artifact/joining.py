@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 from tvmake import __version__
 from tvmake.artifact import stage_json
 from tvmake.artifact.functions import (
+    JOIN_TYPE,
     MOST_FUNCTIONS,
     FunctionEntry,
     FunctionName,
@@ -24,7 +25,6 @@ from tvmake.storage.mapped.mapping import map_file, release
 from tvmake.storage.tar import write_tar
 from tvmake.storage.temporary import temporary_directory
 
-BUILD_TYPE: Final = "urn:tvmake:join:v1"
 BUILDER: Final = "urn:tvmake:builder"
 
 NAME = re.compile(get_args(FunctionName)[1].metadata[0].pattern)
@@ -213,7 +213,7 @@ def _provenance(
         "predicateType": PREDICATE_TYPE,
         "predicate": {
             "buildDefinition": {
-                "buildType": BUILD_TYPE,
+                "buildType": JOIN_TYPE,
                 "externalParameters": {"model": model, "precision": precision, "target_name": target_name},
                 "resolvedDependencies": [
                     resource(function.name, digest_file(function.package)) for function in functions

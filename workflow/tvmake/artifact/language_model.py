@@ -63,8 +63,8 @@ def language_model(signature: Signature, tokens: str | None = None, logits: str 
         remedy = f"give it a value when the model is compiled: `inputs: {{{others[0].name}: {{value: 1}}}}`"
         raise InputError("package", f"takes another input for each token, {_describe(others[0])}", remedy)
     fit = [spec for spec in signature.outputs if _is_logits(spec)]
-    rows = given.indices or given.range
-    if rows is not None and len(fit) > 1:
+    if (rows := given.indices or given.range) is not None:
+        fit = [spec for spec in fit if int(spec.shape[-1]) <= rows[1] + 1]  # else a chosen token might be none
         fit = [spec for spec in fit if spec.shape[-1] == rows[1] + 1] or fit
     return LanguageModel(
         given, positions, _select("output", "--logits-output", signature.outputs, fit, logits), _context(signature)

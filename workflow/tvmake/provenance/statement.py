@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tvmake.artifact.functions import FunctionsManifest
+from tvmake.artifact.functions import JOIN_TYPE, FunctionsManifest
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, Component, FileEntry, Manifest
 from tvmake.artifact.package import AGAIN
 from tvmake.errors import InputError
@@ -43,7 +43,8 @@ class Resource(_Part):
 class BuildDefinition(_Part):
     """The build request and the inputs."""
 
-    buildType: Literal["urn:tvmake:build:v1"] = BUILD_TYPE
+    buildType: Literal["urn:tvmake:build:v1", "urn:tvmake:join:v1"] = BUILD_TYPE
+    """How the package was made: from a network, or from packages of one network each."""
     externalParameters: dict[str, Any]
     """The build request."""
     internalParameters: dict[str, Any] = Field(default_factory=dict)
@@ -134,7 +135,7 @@ def check_statement(manifest: Manifest, where: str) -> Statement:
     """
     if not manifest.provenance:
         raise InputError(where, "has no provenance", AGAIN)
-    recorded = _parse(manifest, where)
+    recorded = _parse(manifest, where, BUILD_TYPE)
     definition = recorded.predicate.buildDefinition
     if definition.externalParameters != manifest.build:
         raise InputError(where, "its provenance names other build options than its manifest", AGAIN)
@@ -160,10 +161,10 @@ def check_functions_statement(manifest: FunctionsManifest, where: str) -> None:
         InputError: it is of another kind, or of other files.
     """
     if manifest.provenance:
-        _parse(manifest, where)
+        _parse(manifest, where, JOIN_TYPE)
 
 
-def _parse(manifest: Manifest | FunctionsManifest, where: str) -> Statement:
+def _parse(manifest: Manifest | FunctionsManifest, where: str, build_type: str) -> Statement:
     try:
         recorded = Statement.model_validate(manifest.provenance)
     except ValidationError as error:
@@ -172,6 +173,8 @@ def _parse(manifest: Manifest | FunctionsManifest, where: str) -> Statement:
         raise InputError(
             where, f"its provenance is not a statement of tvmake ({key}: {first['msg'].lower()})", AGAIN
         ) from None
+    if recorded.predicate.buildDefinition.buildType != build_type:
+        raise InputError(where, "its provenance is that of another kind of package", AGAIN)
     if _digests(recorded.subject) != {name: entry.sha256 for name, entry in manifest.files.items()}:
         raise InputError(where, "its provenance belongs to other files", AGAIN)
     return recorded

@@ -97,6 +97,8 @@ def continuation(
         model = language_model(signature)
     except InputError:
         return None
+    if model.tokens.indices is None and model.tokens.range is None:  # a chosen token might be none
+        return None
     extent = model.tokens.shape[-1]
     least, _ = signature.bounds.get(str(extent), (0, None))
     is_single = extent == 1 or (isinstance(extent, str) and least <= 1 and sizes.get(extent, 1) == 1)
