@@ -57,8 +57,8 @@ def test_every_artifact_is_locked_or_known_to_be_measured():
     configs = (CONFIG, auto, small, chosen, joined)
     locked = {output.artifact for config in configs for _, output, _ in hermetic_outputs(plan_of(config))}
     measured = {
-        "layout.json", "precision.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "summary.json", "summary.csv",
-        "index.html", "best", "selection.json",
+        "layout.json", "precision.json", "{workload}.json", "receipt.json", "numerics.json", "latency.json", "operator_errors.json",
+        "summary.json", "summary.csv", "index.html", "best", "selection.json",
     }  # fmt: skip
     # Other frameworks make the reference and the self-tests' samples; budgets come from what was measured; configs hold this machine's paths.
     others = {
