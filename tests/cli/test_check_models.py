@@ -161,7 +161,7 @@ def test_the_kind_of_a_file_without_a_known_suffix_is_reported(tmp_path, name, c
         ("m.safetensors", "build the module with them, and export it"),
         ("m.ckpt", "a checkpoint holds weights only"),
         ("m.pdmodel", "give the model that it was converted from"),
-        ("bert", "AutoModel.from_pretrained('bert')"),
+        ("bert", "copy or download the file again"),
     ],
 )
 def test_a_source_that_cannot_be_read_has_a_remedy(tmp_path, source, remedy):

@@ -26,7 +26,7 @@ TABLES = (
     "device list", "device info", "device push", "device selftest", "records list",
     "records show", "records prune", "records verify", "records export", "records import", "records pull",
     "records push", "runtime list", "cache verify", "cache prune", "cache clear", "verify", "sign", "lock", "report",
-    "bundle export", "bundle import",
+    "bundle export", "bundle import", "pack", "show",
 )  # fmt: skip
 """The commands that print tables or facts for programs."""
 
@@ -232,7 +232,7 @@ def test_a_directory_that_is_deleted_is_named_as_that(tmp_path: Path):
 
 WRITERS = (
     "run none.tar -o", "init none.onnx -o", "lock -o", "compile none.onnx -o", "device selftest -o",
-    "runtime build aarch64-linux-musl -o",
+    "runtime build aarch64-linux-musl -o", "pack a=none.tar -o",
 )  # fmt: skip
 """The commands with an option for an output file."""
 

@@ -28,7 +28,7 @@ from tests.workflow.project import ROOT
             "name config files with -c",
         ),
         (["results/digit/float32/cpu/package.tar"], 1, "the config has no model 'digit'", "did you mean 'digits'?"),
-        (["digits"], 2, "digits: is neither a variant, a stage nor a file that a job makes", "digits/float32/cpu"),
+        (["digit"], 2, "digit: is neither a variant, a stage nor a file that a job makes", "digits/float32/cpu"),
         (["digits/float23/cpu"], 2, "digits/float23/cpu: is neither a variant", "did you mean 'digits/float32/cpu'?"),
         (["."], 2, ".: is neither a variant", "digits/float32/cpu"),
         ([""], 2, "'': is neither a variant", "digits/float32/cpu"),

@@ -53,7 +53,7 @@ def test_the_rules_give_what_a_job_may_lack_as_parameters(described: Stage):
     optional = {entry.parameter for entry in described.inputs if entry.parameter and entry.is_optional}
     lock = {"frozen"} if described.takes_lock else set()
     assert given == optional | lock | {value.name for value in described.parameters}
-    assert {f"--{name}" for name in optional | lock} <= options(described.name).keys()
+    assert {f"--{name.replace('_', '-')}" for name in optional | lock} <= options(described.name).keys()
 
 
 def test_the_commands_are_the_stages_in_the_order_that_data_flows():

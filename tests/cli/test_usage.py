@@ -28,7 +28,7 @@ from tvmake.cli import run
         ("run p.tar -o", "-o: its value is missing", "--output: Write the outputs to this file."),
         ("run p.tar --self-test=1", "--self-test: option '--self-test' does not take a value", "see `tvmake run -h`"),
         ("run p.tar --inputs x", "--inputs: `tvmake run` has no such option", "did you mean --input?"),
-        ("run p.tar --pr", "--pr: `tvmake run` has no such option", "did you mean --preprocess or --print-top or --profile?"),
+        ("run p.tar --pr", "--pr: `tvmake run` has no such option", "did you mean --preprocess or --print-top or --profile or --prompt-ids or --prompt?"),
         ("run p.tar --bogus", "--bogus: `tvmake run` has no such option", "see `tvmake run -h`"),
         ("run p.tar x y", "tvmake run: unexpected arguments: x y", "see `tvmake run -h`"),
         ("run", "tvmake run: package is missing", "package: A package.tar."),

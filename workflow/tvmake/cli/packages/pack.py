@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from tvmake.cli.configs import AsJson
+from tvmake.cli.terminal import output_file
 
 
 def pack(
     functions: Annotated[
         list[str], typer.Argument(metavar="FUNCTION=PACKAGE...", help="A package for each function: decode=decode.tar.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Package to write.", dir_okay=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Package to write.")
+    ],
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Name of the model; by default the output's name.")
     ] = None,
@@ -34,10 +37,10 @@ def pack(
     from tvmake.storage.destinations import check_destination
 
     packages = _named_packages(functions)
+    check_destination(output, "package", is_package)
     for file in packages.values():
         check_is_package_file(file)
         check_is_package(file)
-    check_destination(output, "package", is_package)
     manifest = join(packages, output, model=model or name_of(output.stem))
     for note in unshared_states({name: own.signature for name, own in inspect_functions(output)[1].items()}):
         typer.echo(printable(f"warning: {note}"), err=True)
