@@ -15,6 +15,7 @@ from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, pack
 from tvmake.artifact.weights.file_format import stored_tensors
 from tvmake.artifact.weights.tensors import load_params, save_params
 from tvmake.errors import InputError
+from tvmake.provenance.statement import check_functions_statement
 from tvmake.storage.tar import extract, read_tar
 
 TABLE = np.arange(4096, dtype="float32").reshape(64, 64)
@@ -89,6 +90,11 @@ def test_files_of_functions_keep_their_bytes(pair: dict[str, Path], tmp_path: Pa
         name: {"sha256": entry.sha256} for name, entry in manifest.files.items()
     }
     assert (manifest.model, manifest.precision, manifest.target_name) == ("speech", "float32", "cpu")
+    check_functions_statement(manifest, "speech.tar")
+    definition = manifest.provenance["predicate"]["buildDefinition"]
+    definition["buildType"] = "urn:tvmake:build:v1"
+    with pytest.raises(InputError, match="its provenance is that of another kind of package"):
+        check_functions_statement(manifest, "speech.tar")
 
 
 def test_the_same_packages_give_the_same_bytes(pair: dict[str, Path], tmp_path: Path):

@@ -106,6 +106,7 @@ def test_the_parts_of_a_language_model_are_recognised():
         (signature(spec("x", 1, 4)), "no input takes tokens: 'x' float32"),
         (signature(TOKENS, spec("mask", 1, "n")), "takes another input for each token, 'mask'"),
         (signature(TOKENS, spec("types", 1, "n", dtype="int64")), "several inputs may be the one.*\n  name it: --token-input"),
+        (signature(TOKENS.model_copy(update={"indices": (-5, 4)})), "no output has logits"),
         (signature(TOKENS, outputs=(spec("a", 1, 9), spec("b", 1, 5))), "several outputs may be the one that has logits"),
     ],
 )  # fmt: skip

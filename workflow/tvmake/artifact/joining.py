@@ -19,6 +19,7 @@ from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, FileEntry, 
 from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, unpack
 from tvmake.artifact.weights.contents import Content, read_contents
 from tvmake.artifact.weights.file_format import StoredTensor, TensorForm, stored_tensors, write_tensors
+from tvmake.artifact.weights.names import unused_name
 from tvmake.errors import InputError
 from tvmake.storage.files import digest_file
 from tvmake.storage.mapped.mapping import map_file, release
@@ -170,21 +171,12 @@ def _distinct_weights(functions: list[_Function]) -> tuple[list[FunctionEntry], 
             raise InputError(str(function.package), f"{WEIGHTS} is not what {MANIFEST} describes", AGAIN) from None
         for tensor, content in used:
             if content not in weights:
-                name = _unused_name(tensor.name, names)
+                name = unused_name(tensor.name, names)
                 weights[content] = _Weight(TensorForm(name, tensor.shape, tensor.type), file, tensor)
         entries.append(
             FunctionEntry(name=function.name, weights=tuple(weights[content].form.name for _, content in used))
         )
     return entries, [*weights.values()]
-
-
-def _unused_name(base: str, names: set[str]) -> str:
-    name, number = base, 1
-    while name in names:
-        number += 1
-        name = f"{base}{number}"
-    names.add(name)
-    return name
 
 
 def _data(weights: list[_Weight]) -> Iterator[memoryview]:

@@ -107,17 +107,17 @@ def _parse(data: bytes, where: str) -> AnyManifest:
             )
             is_newer = isinstance(version, int) and version > FUNCTIONS_SCHEMA_VERSION
             raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else AGAIN) from None
-        raise _damaged(error, where) from None
+        raise _damage_error(error, where) from None
 
 
 def _parse_functions(data: bytes, where: str) -> FunctionsManifest:
     try:
         return parse(FunctionsManifest, data)
     except ValidationError as error:
-        raise _damaged(error, where) from None
+        raise _damage_error(error, where) from None
 
 
-def _damaged(error: ValidationError, where: str) -> InputError:
+def _damage_error(error: ValidationError, where: str) -> InputError:
     first = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"]) or "content"
     return InputError(where, f"mod.json is damaged ({key}: {first['msg'].lower()})", AGAIN)

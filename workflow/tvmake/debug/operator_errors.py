@@ -42,14 +42,18 @@ def operator_errors(
     """The noise of each kernel's result, for one sample.
 
     Args:
-        imported: the network as it was imported, and its parameters.
-        module: the network that the package is built from, and its parameters.
-        inputs: the sample, by name; states begin.
+        imported: the imported network.
+        weights: its parameters.
+        module: the network that the package is built from.
+        params: its parameters.
+        inputs: the sample, by name, with which states begin.
+        request: the build.
+        best: its records; None without.
 
     Raises:
         InputError: a kernel cannot be generated.
     """
-    if signature.dynamic_dimensions:
+    if any(isinstance(extent, str) for spec in signature.arguments for extent in spec.shape):
         return OperatorErrors(why_not=DYNAMIC)
     states = initial_states(signature, inputs)
     arrays = [*(inputs[spec.name] for spec in signature.inputs), *(states[spec.name] for spec in signature.states)]

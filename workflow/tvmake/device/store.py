@@ -1,7 +1,6 @@
 """Packages on this machine, by digest: unpacked once, verified, shared by all runs.
 
-A package with several functions runs as it is in this process; devices get packages of single functions, which :func:`put_function`
-makes of it.
+This process runs all functions of a package with several. Devices get packages of one function each (:mod:`tvmake.device.function_packages`).
 """
 
 import os

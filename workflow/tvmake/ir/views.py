@@ -106,7 +106,7 @@ def follow_part(part: "relax.TupleGetItem", split: Any, view: View) -> View | No
     if len(lengths) != len(split.ty.fields) or not all(isinstance(length, tirx.IntImm) for length in lengths):
         return None
     begin = sum(map(int, lengths[: int(part.index)]))
-    return _change(view, part.ty, lambda indices: _replaced(indices, axis, indices[axis] + begin))
+    return _change(view, part.ty, lambda indices: _replace_index(indices, axis, indices[axis] + begin))
 
 
 def _change(view: View, ty: Any, index: Callable[[list[Any]], list[Any]]) -> View | None:
@@ -118,7 +118,7 @@ def _change(view: View, ty: Any, index: Callable[[list[Any]], list[Any]]) -> Vie
     return replace(view, shape=shape, index=lambda indices: view.index(index(list(indices))))
 
 
-def _replaced(indices: Sequence[Any], axis: int, index: Any) -> list[Any]:
+def _replace_index(indices: Sequence[Any], axis: int, index: Any) -> list[Any]:
     return [*indices[:axis], index, *indices[axis + 1 :]]
 
 
@@ -160,7 +160,7 @@ def _repeat(value: Any, view: View) -> View | None:
         return None
     axis, count = int(value.attrs.axis) % len(view.shape), int(value.attrs.repeats)
     return _change(
-        view, value.ty, lambda indices: _replaced(indices, axis, tirx.floordiv(indices[axis], _int64(count)))
+        view, value.ty, lambda indices: _replace_index(indices, axis, tirx.floordiv(indices[axis], _int64(count)))
     )
 
 
@@ -236,7 +236,7 @@ def _take(value: Any, view: View, chosen: np.ndarray | None) -> View | None:
     keeps = chosen.ndim == 1
 
     def index(indices: list[Any]) -> list[Any]:
-        return _replaced(indices, axis, at) if keeps else [*indices[:axis], at, *indices[axis:]]
+        return _replace_index(indices, axis, at) if keeps else [*indices[:axis], at, *indices[axis:]]
 
     return _change(view, value.ty, index)
 

@@ -30,7 +30,7 @@ def read_widths(owner: Manifest, owner_params: Path, params: Path) -> dict[str, 
     Raises:
         InputError: a file of parameters is missing or damaged.
     """
-    sources = _stored(owner_params)
+    sources = _read_forms(owner_params)
     widths: dict[str, int] = {}
     for parameter in owner.parameters:
         match = PACKED.fullmatch(parameter.name)
@@ -38,7 +38,7 @@ def read_widths(owner: Manifest, owner_params: Path, params: Path) -> dict[str, 
         if source is not None and (width := _width(source.shape, parameter.shape)) is not None:
             widths.setdefault(source.name, width)
     forms = {(sources[name].shape, sources[name].type) for name in widths}
-    candidates = [tensor.name for tensor in _stored(params).values() if (tensor.shape, tensor.type) in forms]
+    candidates = [tensor.name for tensor in _read_forms(params).values() if (tensor.shape, tensor.type) in forms]
     if not candidates:
         return {}
     by_content = {content: widths[name] for name, content in read_contents(owner_params, widths).items()}
@@ -46,7 +46,7 @@ def read_widths(owner: Manifest, owner_params: Path, params: Path) -> dict[str, 
     return {name: by_content[content] for name, content in own.items() if content in by_content}
 
 
-def _stored(file: Path) -> dict[str, StoredTensor]:
+def _read_forms(file: Path) -> dict[str, StoredTensor]:
     try:
         return {tensor.name: tensor for tensor in stored_tensors(file)}
     except FileNotFoundError:

@@ -14,6 +14,7 @@ import tvm
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.artifact.states import LENGTH, LENGTH_DTYPE
+from tvmake.artifact.weights.names import unused_name
 from tvmake.codegen.caches.recognition import Cache, NetworkValues, first_operand, recognize_caches
 from tvmake.codegen.caches.writing import append_kernel
 from tvmake.ir.expressions import bindings, dtype_name, is_call, variables
@@ -81,7 +82,9 @@ class _CacheMutator(PyExprMutator):
         self._lengths = {cache.past: cache for cache in reversed(caches)}
         names = {str(parameter.name) for parameter in main.params}
         self._length_parameters = {
-            past: relax.Var(_unused(f"{LENGTH}{past.name}", names), relax.TensorType([past], LENGTH_DTYPE))
+            past: relax.Var(
+                unused_name(re.sub(r"\W", "_", f"{LENGTH}{past.name}"), names), relax.TensorType([past], LENGTH_DTYPE)
+            )
             for past in self._lengths
         }
         self._needed = self._needed_variables()
@@ -242,14 +245,6 @@ def _full_type(kind: Any, cache: Cache) -> Any:
     shape = list(kind.shape.values)
     shape[cache.axis] = _int64(cache.capacity)
     return relax.TensorType(shape, dtype_name(kind))
-
-
-def _unused(name: str, names: set[str]) -> str:
-    name = re.sub(r"\W", "_", name)
-    while name in names:
-        name += "_"
-    names.add(name)
-    return name
 
 
 def _int64(number: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvmake.targets.weights.prepack import unused_name
+from tvmake.artifact.weights.names import unused_name
 
 from tvm import relax  # isort: skip
 

@@ -7,10 +7,11 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.weights.names import unused_name
 from tvmake.codegen.lowering import Lowered
 from tvmake.ir.rewriting import with_functions
 from tvmake.targets.backend import NO_WIDTHS
-from tvmake.targets.weights.prepack import Packing, Prepacked, kernel_widths, packed_width, unused_name
+from tvmake.targets.weights.prepack import Packing, Prepacked, kernel_widths, packed_width
 
 from tvm import relax  # isort: skip
 

@@ -12,9 +12,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.weights.names import unused_name
 from tvmake.ir.expressions import bindings, dtype_name, operator_name
 from tvmake.targets.weights.layout_free import is_tensor_call
-from tvmake.targets.weights.prepack import Packing, Prepacked, unused_name
+from tvmake.targets.weights.prepack import Packing, Prepacked
 
 from tvm import relax  # isort: skip
 from tvm.relax.expr_functor import PyExprMutator, mutator  # isort: skip

@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvmake.artifact.weights.names import unused_name
 from tvmake.targets.weights.layout_free import is_tensor_call, tensor_calls
 
 from tvm import relax  # isort: skip
@@ -199,16 +200,6 @@ class _WeightPacker(PyExprMutator):
         results = self.packings[key].results
         weights = {str(weight.name): weight for name in names for weight in self.packed[name]}
         return [weights[name] for name in results]
-
-
-def unused_name(base: str, names: set[str]) -> str:
-    """``base``, with a number if ``names`` has it already; adds the result to ``names``."""
-    name, number = base, 1
-    while name in names:
-        number += 1
-        name = f"{base}{number}"
-    names.add(name)
-    return name
 
 
 def _tensor(ty: Any) -> Any:
