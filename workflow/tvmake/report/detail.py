@@ -124,7 +124,7 @@ def _steps_table(ranges: Sequence[StepRange]) -> Table:
         )
         for steps in ranges
     ]
-    note = "Medians over the steps and over all sequences. The baseline ran its sequences in turns with the package."
+    note = "Medians over the steps and over all sequences. The baseline ran its sequences alternately with those of the package."
     return Table("Latency by step", ("steps", "ms", "baseline ms", "× baseline"), rows, note)
 
 
