@@ -15,13 +15,21 @@ from tvmake.process.forkserver.preload import Preload
 
 KIND = "opencl"
 
+_VARIABLES = {
+    "TVM_USE_RUNTIME_LIB": "1",
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+}
+
 
 def run_forked(code: str, *arguments: object, **variables: str) -> str:
     """What a program prints; like :func:`tests.native.opencl_device.run_python`, for programs whose subject is not the start."""
     done = subprocess.run(
         entry_command(KIND, f"{__name__}:main", [code, *map(str, arguments)]),
         cwd=ROOT,
-        env={**environment(**variables), DIRECTORY: _servers()},
+        env={
+            **environment(**_VARIABLES, **variables),
+            DIRECTORY: _servers(),
+        },  # the program's too, if there is no server
         capture_output=True,
         text=True,
         timeout=HANG_S,
@@ -42,9 +50,8 @@ def main(arguments: list[str]) -> int:
 @cache
 def _servers() -> str:
     directory = tempfile.TemporaryDirectory(prefix="tvmake-test-")
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     modules = ("numpy", "tvm", "tests.native.opencl_device")
-    pool = Pool(directory.name, {KIND: Preload(modules, environment(TVM_USE_RUNTIME_LIB="1", PYTHONPATH=path))}, HANG_S)
+    pool = Pool(directory.name, {KIND: Preload(modules, environment(**_VARIABLES))}, HANG_S)
     atexit.register(directory.cleanup)
     atexit.register(pool.close)
     return directory.name
