@@ -77,16 +77,29 @@ def test_the_list_of_what_a_key_is_made_of(files):
 
 @pytest.mark.parametrize("kind", [kind for kind in FRONTENDS if kind not in RUNS_CODE])
 def test_an_import_is_made_of_its_formats_libraries_and_its_files_with_their_names(files, kind):
-    source = {"onnx": "m.onnx", "pt2": "m.pt2", "tflite": "m.tflite", "zoo": "zoo:mobilenet_v2", "stablehlo": "m.mlir"}[
-        kind
-    ]
+    source = {
+        "onnx": "m.onnx",
+        "pt2": "m.pt2",
+        "tflite": "m.tflite",
+        "zoo": "zoo:mobilenet_v2",
+        "stablehlo": "m.mlir",
+        "transformers": "m/config.json",
+    }[kind]
     if kind != "zoo":
+        (files / source).parent.mkdir(exist_ok=True)
         (files / source).write_text(kind)
         source = str(files / source)
-    made = material(work_of("import", ImportOptions(source=source), {}, {"module": files / "out"}))
-    library = {"onnx": "onnx", "pt2": "torch", "tflite": "tflite", "zoo": "torch", "stablehlo": "jax"}[kind]
+    options = ImportOptions(source=source.removesuffix("/config.json"))
+    if kind == "transformers":
+        (files / "m" / "model.safetensors").write_text("weights")
+    made = material(work_of("import", options, {}, {"module": files / "out"}))
+    library = {"pt2": "torch", "zoo": "torch", "stablehlo": "jax"}.get(kind, kind)
     assert library in made["libraries"]
-    assert [role for role, _ in made["inputs"]] == ([] if kind == "zoo" else [f"model file {source}"])
+    assert kind == "transformers" or "transformers" not in made["libraries"]
+    weights = [str(files / "m" / "model.safetensors")] if kind == "transformers" else []
+    assert [role for role, _ in made["inputs"]] == [
+        f"model file {file}" for file in ([] if kind == "zoo" else [source, *weights])
+    ]
 
 
 def test_external_data_of_an_onnx_model_counts(files):
@@ -108,7 +121,7 @@ def test_export_moves_bytes_only_so_that_the_machine_does_not_count(files):
 
 
 def test_recipes_are_for_stages_there_are_and_the_rest_is_not_cached(files):
-    assert CACHED == ["import", "calibrate", "transform", "extract", "build", "export"]
+    assert CACHED == ["import", "calibrate", "transform", "extract", "build", "export", "join"]
     for stage in set(stages()) - set(CACHED):
         with pytest.raises(NotCacheableError):
             material(work_of(stage, None, {}, {}))

@@ -36,6 +36,7 @@ DISTRIBUTIONS = {
     "ml_dtypes": ("ml-dtypes",),
     "torch": ("torch", "sympy"),
     "sympy": ("sympy",),
+    "transformers": ("transformers", "huggingface-hub", "safetensors"),
     "PIL": ("pillow",),
     "onnx": ("onnx", "protobuf"),
     "jax": ("jax", "jaxlib"),

@@ -11,6 +11,9 @@ from tvmake.frontend.options import ImportOptions
 
 TORCH_FRONTEND = ("tvmake.frontend.torch.importer", "tvmake.frontend.torch.source")
 
+DECODER_LOADER = "tvmake.frontend.torch.decoders.load"
+"""Loads language models with transformers, which no other format of PyTorch needs."""
+
 FRONTENDS: dict[str, tuple[str, ...]] = {
     "onnx": ("tvmake.frontend.onnx.importer",),
     "tflite": ("tvmake.frontend.tflite.importer",),
@@ -21,7 +24,7 @@ FRONTENDS: dict[str, tuple[str, ...]] = {
     "zoo": TORCH_FRONTEND,
     "stablehlo": ("tvmake.frontend.stablehlo.importer",),
     "relax": ("tvmake.frontend.relax.importer",),
-    "transformers": (*TORCH_FRONTEND, "tvmake.frontend.torch.decoders.load"),
+    "transformers": (*TORCH_FRONTEND, DECODER_LOADER),
 }
 """The first module has ``read(source, options)``; for PyTorch, ``source`` is the program from the second's ``load_program``.
 Further ones are loaded first, so that a missing library is reported."""
@@ -84,3 +87,9 @@ def inspection_modules(options: ImportOptions) -> tuple[str, ...]:
     """The module that reads a source's inputs if some of them have a value; none for ONNX models, whose import reads them."""
     has_values = any(entry.value is not None for entry in options.inputs.values())
     return ("tvmake.frontend.inspect",) if has_values and options.source_format() != "onnx" else ()
+
+
+def modules_by_options(options: ImportOptions) -> tuple[str, ...]:
+    """The modules that only some sources of a format need: that of :func:`inspection_modules`, and the loader of decoders."""
+    loader = (DECODER_LOADER,) if options.source_format() == "transformers" else ()
+    return (*inspection_modules(options), *loader)

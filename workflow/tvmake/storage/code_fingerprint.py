@@ -19,6 +19,7 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = {
     "tvm": ("apache-tvm", "apache-tvm-ffi"),
     "torch": ("torch",),
+    "transformers": ("transformers",),
     "onnx": ("onnx",),
     "onnxruntime": ("onnxruntime",),
     "tflite": ("tflite",),

@@ -1,10 +1,12 @@
 """Load or export the program of a PyTorch source, without TVM."""
 
+import importlib
 from pathlib import Path
 
 from torch.export import ExportedProgram
 
 from tvmake.errors import InputError
+from tvmake.frontend.formats import DECODER_LOADER
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.torch import factory, keras_model, torchscript
 from tvmake.frontend.torch.pt2 import archive as pt2
@@ -29,9 +31,9 @@ def load_program(source: str, options: ImportOptions) -> ExportedProgram:
         case "zoo":
             return zoo.export(source, options)
         case "transformers":
-            from tvmake.frontend.torch.decoders import load  # its library is loaded for its own format only
-
-            return load.export(source, options)
+            # Not an import statement, which would make its library part of every format's code.
+            program: ExportedProgram = importlib.import_module(DECODER_LOADER).export(source, options)
+            return program
         case source_format:
             problem = f"is not a PyTorch or Keras source ({source_format or 'unknown format'})"
             raise InputError(

@@ -146,9 +146,9 @@ def import_request(job: JobContext) -> ImportOptions:
 
 def frontend_modules(request: ImportOptions) -> tuple[str, ...]:
     """The modules that import models of the request's format."""
-    from tvmake.frontend.formats import FRONTENDS, inspection_modules
+    from tvmake.frontend.formats import FRONTENDS, modules_by_options
 
-    return (*FRONTENDS.get(str(request.source_format()), ()), *inspection_modules(request))
+    return (*FRONTENDS.get(str(request.source_format()), ()), *modules_by_options(request))
 
 
 def _model_files(request: ImportOptions) -> dict[str, Path]:

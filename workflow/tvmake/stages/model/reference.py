@@ -99,10 +99,10 @@ def reference_request(job: JobContext) -> ReferenceRequest:
 
 def runtime_modules(request: ReferenceRequest | SelfTestRequest) -> tuple[str, ...]:
     """The modules that run models of the request's format."""
-    from tvmake.frontend.formats import RUNTIMES, inspection_modules
+    from tvmake.frontend.formats import RUNTIMES, modules_by_options
 
     kind = str(request.model.source_format())
-    return (*([RUNTIMES[kind]] if kind in RUNTIMES else []), *inspection_modules(request.model))
+    return (*([RUNTIMES[kind]] if kind in RUNTIMES else []), *modules_by_options(request.model))
 
 
 STAGE = Stage(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.config.device import LocalDeviceConfig
 from tvmake.config.requests.running import BenchmarkRequest
-from tvmake.frontend.formats import BASELINES, inspection_modules
+from tvmake.frontend.formats import BASELINES, modules_by_options
 from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def framework_modules(request: BenchmarkRequest) -> tuple[str, ...]:
     if request.baseline is None:
         return ()
     kind = str(request.baseline.source_format())
-    return (*([BASELINES[kind]] if kind in BASELINES else []), *inspection_modules(request.baseline))
+    return (*([BASELINES[kind]] if kind in BASELINES else []), *modules_by_options(request.baseline))
 
 
 def _lines(measured: Latency) -> Iterator[str]:
