@@ -68,7 +68,7 @@ void Run(const Options& options) {
     VirtualMachine machine(options.package, manifest, &weights);
     timing.load_ms = NowMs() - began;
     timing.first_run_ms = RunSamples(&machine, manifest, request, inputs, outputs ? &*outputs : nullptr);
-    if (request.measurement) Measure(&machine, *request.measurement, &timing);
+    if (request.measurement) Measure(&machine, request, inputs, &timing);
     timing.clml = ClmlSummary();
   } catch (const tvm::ffi::Error& error) {
     FailDevice(options.package, "running it failed: " + Cause(error.message()));

@@ -9,7 +9,7 @@
 namespace tvmake {
 namespace {
 
-constexpr int64_t kProfiledRuns = 5;
+constexpr int64_t kProfiledRuns = 5, kSequences = 3;
 
 void Collect(NpzWriter* archive, const Manifest& manifest, int64_t sample, const std::vector<Tensor>& values) {
   for (std::size_t index = 0; index < values.size(); ++index) {
@@ -53,6 +53,21 @@ std::vector<OpTime> Profile(VirtualMachine* machine) {
   return rows;
 }
 
+// The time of each step from the states' beginning, without copies of inputs and outputs.
+std::vector<double> TimeSteps(VirtualMachine* machine, const InputSource& inputs, int64_t steps) {
+  std::vector<double> times_ms;
+  Sequence sequence(machine);
+  for (int64_t step = 0; step < steps; ++step) {
+    sequence.SetInputs(inputs(step));
+    machine->Wait();
+    times_ms.push_back(TimedMs(machine, 1));
+    sequence.Advance();
+  }
+  sequence.Reset();
+  sequence.SetInputs(inputs(0));
+  return times_ms;
+}
+
 }  // namespace
 
 double NowMs() {
@@ -82,7 +97,8 @@ double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Reque
   return first_run_ms;
 }
 
-void Measure(VirtualMachine* machine, const Measurement& how, Timing* timing) {
+void Measure(VirtualMachine* machine, const Request& request, const InputSource& inputs, Timing* timing) {
+  const Measurement& how = *request.measurement;
   for (int64_t run = 0; run < how.warmup; ++run) timing->warmup_ms.push_back(TimedMs(machine, 1));
   timing->number = how.number;
   if (how.min_repeat_ms > 0) timing->number = std::max(how.number, RunsLasting(machine, how.min_repeat_ms));
@@ -94,6 +110,9 @@ void Measure(VirtualMachine* machine, const Measurement& how, Timing* timing) {
     }
     timing->samples_ms.push_back(TimedMs(machine, timing->number));
     measured_ms += timing->samples_ms.back() * static_cast<double>(timing->number);
+  }
+  for (int64_t sequence = 0; request.timed_steps > 0 && sequence < kSequences; ++sequence) {
+    timing->steps_ms.push_back(TimeSteps(machine, inputs, request.timed_steps));
   }
   if (how.profile_ops) timing->op_runs = Profile(machine);
 }

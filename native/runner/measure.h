@@ -24,6 +24,7 @@ struct Timing {
   double load_ms = 0, first_run_ms = 0;
   std::vector<double> warmup_ms, samples_ms;
   int64_t number = 1;
+  std::vector<std::vector<double>> steps_ms;  // by sequence
   std::vector<OpTime> op_runs;
   int64_t peak_memory_bytes = 0, baseline_memory_bytes = 0;
   std::string clml;  // what of the package CLML computed, in words; empty when none of it is for CLML
@@ -39,8 +40,9 @@ double NowMs();
 double RunSamples(VirtualMachine* machine, const Manifest& manifest, const Request& request, const InputSource& inputs,
                   NpzWriter* outputs);
 
-// Time the inputs set last, and fill in warmup_ms, samples_ms, number and op_runs.
-void Measure(VirtualMachine* machine, const Measurement& how, Timing* timing);
+// Time the inputs set last and the steps of sequences as a request with a measurement asks; fill in warmup_ms, samples_ms, number,
+// steps_ms and op_runs.
+void Measure(VirtualMachine* machine, const Request& request, const InputSource& inputs, Timing* timing);
 
 }  // namespace tvmake
 

@@ -62,7 +62,8 @@ Request ReadRequest(const std::string& path) {
         if (value != nullptr) request.measurement = ReadMeasurement(value.cast<json::Object>(), path);
       } else if (!Take(name, value, "samples", &request.samples) &&
                  !Take(name, value, "steps", &request.steps) && !Take(name, value, "want_outputs", &request.want_outputs) &&
-                 !Take(name, value, "repeat_first", &request.repeat_first)) {
+                 !Take(name, value, "repeat_first", &request.repeat_first) &&
+                 !Take(name, value, "timed_steps", &request.timed_steps)) {
         RefuseInput(path, Printable(name) + " is not known to this program", kRemedy);
       }
     }
@@ -73,6 +74,7 @@ Request ReadRequest(const std::string& path) {
   }
   if (request.samples < 1) RefuseInput(path, "is not a request (samples must be 1 or more)");
   if (request.steps < 0) RefuseInput(path, "is not a request (steps must be 0 or more)");
+  if (request.timed_steps < 0) RefuseInput(path, "is not a request (timed_steps must be 0 or more)");
   return request;
 }
 

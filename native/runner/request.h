@@ -23,6 +23,7 @@ struct Request {
   int64_t steps = 0;  // samples in a sequence, with each of which states restart; 0: all are one
   bool want_outputs = true;
   bool repeat_first = false;
+  int64_t timed_steps = 0;  // with a measurement: samples to time one by one, in sequences; 0: none
   std::optional<Measurement> measurement;
 };
 

@@ -45,6 +45,8 @@ std::string ResultJson(const Timing& timing, const Fingerprint& fingerprint) {
     row.Set(String("ms"), op.ms);
     ops.push_back(row);
   }
+  json::Array sequences;
+  for (const std::vector<double>& steps_ms : timing.steps_ms) sequences.push_back(Numbers(steps_ms));
   json::Object conditions;
   conditions.Set(String("program"), String("tvmake-run"));
   if (!timing.clml.empty()) conditions.Set(String("clml"), String(timing.clml));
@@ -54,6 +56,7 @@ std::string ResultJson(const Timing& timing, const Fingerprint& fingerprint) {
   timed.Set(String("warmup_ms"), Numbers(timing.warmup_ms));
   timed.Set(String("samples_ms"), Numbers(timing.samples_ms));
   timed.Set(String("number"), timing.number);
+  timed.Set(String("steps_ms"), sequences);
   timed.Set(String("op_runs"), ops);
   timed.Set(String("peak_memory_bytes"), timing.peak_memory_bytes);
   timed.Set(String("baseline_memory_bytes"), timing.baseline_memory_bytes);

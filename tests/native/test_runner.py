@@ -249,6 +249,7 @@ def test_inputs_that_do_not_fit_are_named(runner: list[str], package: Path, tmp_
         ('{"samples": 1, "hurry": true}', "hurry is not known to this program"),
         ('{"samples": 1, "measurement": {"pace": 3}}', "measurement.pace is not known to this program"),
         ('{"samples": 1, "measurement": {"repeat": 0}}', "a number in measurement is too small"),
+        ('{"samples": 1, "timed_steps": -1}', "is not a request (timed_steps must be 0 or more)"),
         ('{"samples": "many"}', "is not a request ("),
         ('{"samples": ', "is not a request ("),
     ],

@@ -57,7 +57,7 @@ def test_sequences_of_samples_give_the_python_workers_outputs_byte_for_byte(
     random = np.random.default_rng(0)
     inputs = inputs_file(tmp_path / "in.npz", *(random.random(shape, "float32") for _ in range(7)))
     measurement = {"warmup": 1, "repeat": 2, "number": 3}
-    asked = {"samples": 7, "steps": 3, "repeat_first": True, "measurement": measurement}
+    asked = {"samples": 7, "steps": 3, "repeat_first": True, "measurement": measurement, "timed_steps": 3}
     described = request_file(tmp_path, asked)
     pack({name: package / name for name in REQUIRED}, tmp_path / "package.tar")
     stored = put(tmp_path / "package.tar", tmp_path / "store")
@@ -71,7 +71,9 @@ def test_sequences_of_samples_give_the_python_workers_outputs_byte_for_byte(
     assert (tmp_path / "native.npz").read_bytes() == (tmp_path / "worker.npz").read_bytes()
     outputs = outputs_of(tmp_path / "native.npz", 8)
     assert np.array_equal(outputs[0], outputs[7]) and not np.array_equal(outputs[1], outputs[4])
-    assert len(RunResult.model_validate_json((tmp_path / "native.json").read_bytes()).timing.samples_ms) == 2
+    timing = RunResult.model_validate_json((tmp_path / "native.json").read_bytes()).timing
+    assert len(timing.samples_ms) == 2
+    assert [len(steps) for steps in timing.steps_ms] == [3, 3, 3]
 
 
 def test_steps_divide_samples_into_sequences(accumulator: Path, programs: Path, tmp_path: Path):

@@ -75,9 +75,16 @@ def test_fifty_steps_in_sequences_of_twenty_give_what_they_should(
     inputs = inputs_file(tmp_path / "in.npz", *samples)
     where = device_config(via="rpc", tracker=f"{HOST}:{farm.port}", key=farm.key, wait_s=HANG_S, threads=1)
     device = connect("phone", where)
-    request = RunRequest(samples=SAMPLES, steps=STEPS, repeat_first=True, measurement=Measurement(warmup=2, repeat=3))
+    request = RunRequest(
+        samples=SAMPLES,
+        steps=STEPS,
+        repeat_first=True,
+        measurement=Measurement(warmup=2, repeat=3),
+        timed_steps=STEPS,
+    )
     timing = device.execute(device.push(tmp_path / "package.tar"), request, inputs, tmp_path / "out.npz").timing
     assert len(timing.samples_ms) == 3
+    assert [len(steps) for steps in timing.steps_ms] == [STEPS] * 3
     with zipfile.ZipFile(tmp_path / "out.npz") as archive:
         assert len(archive.namelist()) == SAMPLES + 1
     *outputs, again = outputs_of(tmp_path / "out.npz", SAMPLES + 1)

@@ -188,7 +188,7 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
     package = LoadedPackage(directory, manifest)
     load_ms = since(started)
     first_run_ms = run_samples(package, manifest, request, inputs, outputs)
-    timed = partial(time_steps, package, manifest, inputs, request.timed_steps, package.device.sync)
+    timed = partial(time_steps, package, manifest, inputs, request.timed_steps, partial(_timed_runs, package, 1))
     sequence = timed if request.timed_steps else None
     measured: dict[str, Any] = _measure(package, request.measurement, partner, sequence) if request.measurement else {}
     timing = Timing(
@@ -207,15 +207,8 @@ def serve(directory: Path, request: RunRequest, inputs: Path, outputs: Path | No
 def _measure(
     package: LoadedPackage, how: Measurement, address: str, sequence: Callable[[], list[float]] | None
 ) -> dict[str, Any]:
-    def timed(number: int) -> float:
-        started = time.perf_counter()
-        for _ in range(number):
-            package.run()
-        package.device.sync()
-        return since(started) / number
-
     partner = Partner(address, how) if address else None
-    sampler = Sampler(timed, how, TURNS if partner else 1)
+    sampler = Sampler(partial(_timed_runs, package), how, TURNS if partner else 1)
     if partner:
         partner.begin(tvm_ffi.get_global_func("runtime.NumThreads")())
     while not sampler.has_enough:
@@ -238,6 +231,15 @@ def _measure(
         "steps_ms": steps_ms,
         "op_runs": op_runs,
     }
+
+
+def _timed_runs(package: LoadedPackage, number: int) -> float:
+    """The mean time of some runs in ms."""
+    started = time.perf_counter()
+    for _ in range(number):
+        package.run()
+    package.device.sync()
+    return since(started) / number
 
 
 def _profile(package: LoadedPackage) -> list[OpTime]:

@@ -117,6 +117,10 @@ class RemotePackage:
             samples_ms += self._samples_ms(number, math.ceil(missing_ms / mean_ms), how.cooldown_s)
         return {"warmup_ms": warmup_ms, "samples_ms": samples_ms, "number": number}
 
+    def timed_run(self) -> float:
+        """The time of one run in ms, by the device's clock. Another run precedes it, on the same inputs and states."""
+        return self._samples_ms(1, 1)[0]
+
     def _samples_ms(self, number: int, repeat: int, cooldown_s: float = 0.0) -> list[float]:
         evaluator = self.vm.time_evaluator(
             "invoke_stateful",

@@ -7,6 +7,7 @@ native code that waits without limit for a hanging device, so its process must b
 
 import sys
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -36,7 +37,8 @@ from tvmake.device.rpc.remote_fingerprint import limit_threads, remote_fingerpri
 from tvmake.device.rpc.session import SESSION_TIMEOUT, error_line, is_open
 from tvmake.device.rpc.tensors import DirectTensors
 from tvmake.device.rpc.version import check_version
-from tvmake.device.samples import run_samples, since
+from tvmake.device.samples import run_samples, since, time_steps
+from tvmake.device.sharing.turns import SEQUENCES
 from tvmake.device.store import read_stored_manifest
 from tvmake.errors import DeviceError, InputError
 from tvmake.process.parent_death import end_with_starter
@@ -99,7 +101,11 @@ def _run(session: Any, request: RunPackage, at: Open) -> RunResult:
     first_run_ms = run_samples(package, manifest, request.request, request.inputs, request.outputs)
     how = request.request.measurement
     noted = clml.conditions(session.get_function) if manifest.clml else {}
-    measured = {**package.measure(how), "conditions": {**NOTES, **noted}} if how else {"conditions": noted}
+    measured: dict[str, Any] = {"conditions": noted}
+    if how:
+        timed = partial(time_steps, package, manifest, request.inputs, request.request.timed_steps, package.timed_run)
+        sequences = [timed() for _ in range(SEQUENCES if request.request.timed_steps else 0)]
+        measured = {**package.measure(how), "steps_ms": sequences, "conditions": {**NOTES, **noted}}
     return RunResult(timing=Timing(load_ms=load_ms, first_run_ms=first_run_ms, **measured), fingerprint=fingerprint)
 
 

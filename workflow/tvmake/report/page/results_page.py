@@ -185,10 +185,10 @@ def _steps(latency: Latency) -> Markup | None:
     times = step_times(latency.report.steps_ms)
     if len(times) < 2:
         return None
-    name = (
-        f"Time of a step by its position: {times[0]:.3g} ms at first, {times[-1]:.3g} ms at last; dashed: the baseline"
-    )
-    return line_svg(times, name, baseline_steps(latency))
+    peer = baseline_steps(latency)
+    dashed = "; dashed: the baseline" if peer else ""
+    name = f"Time of a step by its position: {times[0]:.3g} ms at first, {times[-1]:.3g} ms at last{dashed}"
+    return line_svg(times, name, peer)
 
 
 def _cells(row: SummaryRow, anchor: str, compared: Comparison | None) -> list[Cell]:

@@ -77,8 +77,7 @@ def _measure(
     from tvmake.device.local.device import LocalDevice
     from tvmake.validate.reference.stored import ReferenceSet
 
-    # Elsewhere the time of a single run would contain that of the connection.
-    steps = ReferenceSet(reference).sequence_length if isinstance(device, LocalDevice) else 0
+    steps = ReferenceSet(reference).sequence_length
     run = RunRequest(samples=1, want_outputs=False, measurement=request.measurement, timed_steps=steps)
     if request.baseline is None or not isinstance(device, LocalDevice):
         return device.execute(deployment, run, reference, None), None
