@@ -204,14 +204,20 @@ def build_network(wanted: Build, module: Sequence[Path], directory: Path) -> flo
     from tvmake.config.requests.building import BuildRequest
     from tvmake.config.target import TargetConfig
     from tvmake.stages.package import build as stage
+    from tvmake.stages.package.weights import weights_writer
 
     request = BuildRequest(
         model="network", precision="float32", target_name="cpu", target=TargetConfig(**wanted.target)
     )
     began = processor_seconds()
     with tempfile.TemporaryDirectory() as sources:
-        files = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
-        stage.build(*module, request, *files, Path(sources) / "sources")
+        packing = Path(sources) / "packing.json"
+        stage.build(*module, request, directory / "mod.so", directory / "mod.json", packing, Path(sources) / "sources")
+        if (write := weights_writer(packing, module[1])) is None:
+            shutil.copyfile(module[1], directory / "mod.params")
+        else:
+            with (directory / "mod.params").open("wb") as file:
+                write(file)
     return processor_seconds() - began
 
 

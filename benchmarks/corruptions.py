@@ -50,7 +50,7 @@ OLD = {
 }
 """Stages that are ended, and their results, which say before that they are old."""
 
-CHANGED = {"export": "mod.params", "attest": "source.json", "validate": "reference.npz", "report": "latency.json"}
+CHANGED = {"export": "packing.json", "attest": "source.json", "validate": "reference.npz", "report": "latency.json"}
 """The input of each that is another one than the old results were made of."""
 
 

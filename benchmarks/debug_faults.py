@@ -160,10 +160,10 @@ def _made(variant: Variant, level: str, directory: Path) -> Variant:
             variant.imported, variant.imported_params, variant.signature, variant.transforming, module, params, bound
         )
         variant = replace(variant, module=module, params=params)
-    built = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
+    built = [directory / name for name in ("mod.so", "mod.json", "packing.json")]
     build(variant.module, variant.params, variant.signature, variant.building, *built, directory / "sources")
     package = directory / "package.tar"
-    export(*built, ExportRequest(), package)
+    export(*built, variant.params, ExportRequest(), package)
     return replace(variant, package=package)
 
 

@@ -89,7 +89,7 @@ def main() -> None:
         request = {"model": "resnet50", "precision": "float32", "target_name": "cpu"}
         figures["tvmake build"] = peak_mb(
             [*step, "build", *made, "--options", json.dumps(request), "--lib", str(directory / "mod.so"),
-             "--manifest", str(directory / "mod.json"), "--weights", str(directory / "mod.params"), "--sources", str(directory / "sources")],
+             "--manifest", str(directory / "mod.json"), "--packing", str(directory / "packing.json"), "--sources", str(directory / "sources")],
             directory,
         )  # fmt: skip
         for part in ("build", "transform"):

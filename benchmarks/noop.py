@@ -96,7 +96,7 @@ def wildcard_rules() -> str:
 
     four = [f"{model}/{file}" for file in ("model.json", "model.params", "signature.json", "source.json")]
     three = [f"{middle}/{file}" for file in ("module.json", "module.params", "signature.json")]
-    built = [f"{end}/{file}" for file in ("mod.so", "mod.json", "mod.params", "sources.txt")]
+    built = [f"{end}/{file}" for file in ("mod.so", "mod.json", "packing.json", "sources.txt")]
     used = [f"{end}/package.tar", f"{end}/receipt.json", f"{model}/reference.npz"]
     samples = f"{model}/self_test.npz"
     text = "wildcard_constraints:\n    model='[^/]+', precision='[^/]+', target='[^/]+'\n"
@@ -106,7 +106,7 @@ def wildcard_rules() -> str:
     text += rule("transform", four[:3], three, "logs/{model}/{precision}/transform.log")
     logs = "logs/{model}/{precision}/{target}/"
     text += rule("build", three, built, logs + "build.log")
-    text += rule("export", [*built[:3], samples], [used[0]], logs + "export.log")
+    text += rule("export", [*built[:3], three[1], samples], [used[0]], logs + "export.log")
     said = [f"{end}/package.provenance.json", f"{end}/package.cdx.json"]
     text += rule("attest", [used[0], four[3]], said, logs + "attest.log")
     text += rule("deploy", [used[0]], [used[1]], logs + "deploy.log")

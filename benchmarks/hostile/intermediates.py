@@ -24,7 +24,12 @@ CONFIG: dict[str, Any] = {
 STEPS = {
     "transform": ("digits/model.json", "digits/model.params", "digits/signature.json"),
     "build": ("digits/float32/module.json", "digits/float32/module.params"),
-    "export": ("digits/float32/cpu/mod.so", "digits/float32/cpu/mod.json", "digits/float32/cpu/mod.params"),
+    "export": (
+        "digits/float32/cpu/mod.so",
+        "digits/float32/cpu/mod.json",
+        "digits/float32/cpu/packing.json",
+        "digits/float32/module.params",
+    ),
     "attest": ("digits/float32/cpu/package.tar", "digits/source.json"),
     "validate": ("digits/reference.npz",),
     "report": ("digits/float32/cpu/numerics.json", "digits/float32/cpu/latency.json", "digits/float32/cpu/mod.json"),

@@ -10,6 +10,7 @@ import pytest
 import tvm
 
 from tests.codegen.conftest import Transformed
+from tests.networks.unpacked import build_unpacked
 from tvmake.artifact.manifest import Manifest
 from tvmake.codegen.generating import lower_and_generate
 from tvmake.codegen.link import generate
@@ -17,7 +18,6 @@ from tvmake.codegen.options import BuildOptions
 from tvmake.config.requests.building import BuildRequest
 from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError, MachineError
-from tvmake.stages.package.build import build
 from tvmake.storage.files import digest_file
 
 from tvm import relax  # isort: skip
@@ -34,10 +34,7 @@ def request(target: TargetConfig | None = None, **options: object) -> BuildReque
 
 
 def built(net: Transformed, directory: Path, asked: BuildRequest | None = None) -> Path:
-    directory.mkdir(exist_ok=True)
-    outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-    build(net.module, net.params, net.signature, asked or request(), *outputs)
-    return directory
+    return build_unpacked(net.module, net.params, net.signature, asked or request(), directory)
 
 
 def manifest(directory: Path) -> Manifest:
@@ -68,7 +65,7 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(
         for directory, files in zip(packages, (static_net, dynamic_net), strict=True):
             directory.mkdir(parents=True)
             paths += [files.module, files.params, files.signature]
-            paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
+            paths += [directory / part for part in ("mod.so", "mod.json", "packing.json", "sources")]
         command = [
             sys.executable,
             "-c",
@@ -80,7 +77,9 @@ def test_builds_in_fresh_processes_and_directories_give_the_same_bytes(
         environment = {"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"}
         subprocess.run(command, check=True, cwd=tmp_path / name, env=environment)
         digests.add(
-            tuple(digest_file(package / part) for package in packages for part in ("mod.so", "mod.json", "mod.params"))
+            tuple(
+                digest_file(package / part) for package in packages for part in ("mod.so", "mod.json", "packing.json")
+            )
         )
     assert len(digests) == 1
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 import tvm
 
+from tests.networks.unpacked import build_unpacked
 from tests.requirements import need
 from tests.tune.replayed import record
 from tvmake.artifact import stage_json
@@ -29,7 +30,6 @@ from tvmake.records.best import BestKernel, BestSet
 from tvmake.records.workload import GENERATION, target_identity
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
-from tvmake.stages.package.build import build
 from tvmake.targets.resolve import tvm_target
 from tvmake.transform.options import TransformRequest
 from tvmake.tune.extract import extract
@@ -109,13 +109,8 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     )
     directory = tmp_path_factory.mktemp("package")
     stage_json.save(records, directory / "best.json")
-    outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-    build(
-        *network,
-        BuildRequest(model="net", precision="float32", target_name="t", target=config),
-        *outputs,
-        directory / "best.json",
-    )
+    request = BuildRequest(model="net", precision="float32", target_name="t", target=config)
+    build_unpacked(*network, request, directory, directory / "best.json")
     return Tuned(directory, fused, target, records)
 
 
@@ -143,8 +138,7 @@ def test_such_a_package_is_right_at_every_size(package: Tuned, weights: list[np.
 
 
 def test_without_tuning_such_kernels_are_tunable_and_not_tuned(network: list[Path], tmp_path: Path):
-    outputs = [tmp_path / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-    build(*network, BuildRequest(model="net", precision="float32", target_name="t", target=CPU), *outputs)
+    build_unpacked(*network, BuildRequest(model="net", precision="float32", target_name="t", target=CPU), tmp_path)
     read = manifest(tmp_path)
     assert read.coverage.tunable >= 3 and read.coverage.tuned == 0
     assert set(read.coverage.misses.values()) == {"tuning is off"}

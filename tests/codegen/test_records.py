@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 
 from tests.codegen.conftest import Transformed
+from tests.networks.unpacked import build_unpacked
 from tests.tune.replayed import best_set, has_code, kernels, traces
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
@@ -27,7 +28,6 @@ from tvmake.device.local.worker import LoadedPackage
 from tvmake.errors import InputError
 from tvmake.records.best import BestSet
 from tvmake.records.workload import workload
-from tvmake.stages.package.build import build
 from tvmake.storage.files import digest_file
 from tvmake.targets.resolve import tvm_target
 
@@ -74,8 +74,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Builder:
             records = directory / "best.json" if best else None
             if best and records:
                 stage_json.save(best, records)
-            outputs = [directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-            build(net.module, net.params, net.signature, asked, *outputs, records)
+            build_unpacked(net.module, net.params, net.signature, asked, directory, records)
             packages[key] = Built(directory)
         return packages[key]
 
@@ -148,11 +147,11 @@ def test_building_with_records_in_fresh_processes_gives_the_same_bytes(
         directory = tmp_path / name
         directory.mkdir()
         paths = [tunable_net.module, tunable_net.params, tunable_net.signature]
-        paths += [directory / part for part in ("mod.so", "mod.json", "mod.params", "sources")]
+        paths += [directory / part for part in ("mod.so", "mod.json", "packing.json", "sources")]
         command = [sys.executable, "-c", BUILD_ELSEWHERE, str(number * 777), request().model_dump_json()]
         command += [*map(str, paths), str(tmp_path / "best.json")]
         subprocess.run(command, check=True, cwd=directory, env={"PYTHONHASHSEED": str(number), "PATH": "/usr/bin:/bin"})
-        digests.add(tuple(digest_file(directory / part) for part in ("mod.so", "mod.json", "mod.params")))
+        digests.add(tuple(digest_file(directory / part) for part in ("mod.so", "mod.json", "packing.json")))
     assert len(digests) == 1
 
 

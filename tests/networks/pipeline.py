@@ -70,9 +70,9 @@ class Network:
         transformed = self.transformed(precision)
         read = [transformed / name for name in ("module.json", "module.params", "bound.json")]
         request = BuildRequest(model=self.name, precision=precision, target_name=directory.name, target=target)
-        written = [directory / name for name in ("mod.so", "mod.json", "mod.params")]
+        written = [directory / name for name in ("mod.so", "mod.json", "packing.json")]
         build(*read, request, *written, directory / "sources")
-        export(*written, ExportRequest(), directory / "package.tar")
+        export(*written, read[1], ExportRequest(), directory / "package.tar")
         return directory / "package.tar"
 
 

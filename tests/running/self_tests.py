@@ -11,7 +11,7 @@ from tests.codegen.conftest import Transformed
 from tests.native.devices import package_for
 from tvmake.artifact import stage_json
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS, unpack
+from tvmake.artifact.package import LIBRARY, MANIFEST, unpack
 from tvmake.config.export import SelfTest
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.requests.referencing import SelfTestRequest
@@ -58,7 +58,7 @@ def package_with_samples(
     built = _built(net)
     package = directory / "package.tar"
     request = ExportRequest(goals=goals, why_not=why_not)
-    export(built / LIBRARY, built / MANIFEST, built / WEIGHTS, request, package, expected)
+    export(built / LIBRARY, built / MANIFEST, built / "packing.json", net.params, request, package, expected)
     return package
 
 

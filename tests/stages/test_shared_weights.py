@@ -8,13 +8,18 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.storage.test_files import can_clone
+from tvmake.artifact import stage_json
 from tvmake.artifact.module_files import load_module
-from tvmake.artifact.weights.tensors import load_params
-from tvmake.config.requests.building import BuildRequest
+from tvmake.artifact.package import unpack
+from tvmake.artifact.weights.packings import WeightPackings
+from tvmake.artifact.weights.tensors import load_params, save_params
+from tvmake.config.requests.building import BuildRequest, ExportRequest
+from tvmake.errors import InputError
 from tvmake.frontend.options import ImportOptions
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
+from tvmake.stages.package.export import export
 from tvmake.transform.options import TransformRequest
 
 IMPORTED = ("model.json", "model.params", "signature.json")
@@ -85,10 +90,35 @@ def test_results_have_the_same_bytes_without_a_link(tmp_path: Path, monkeypatch:
     assert contents[0] == contents[1]
 
 
-def test_a_build_without_packed_weights_links_them(tmp_path: Path):
-    before, after = transform(tmp_path)
-    request = BuildRequest(model="net", precision="float32", target_name="gpu", target={"kind": "opencl"})
-    written = [tmp_path / name for name in ("mod.so", "mod.json", "mod.params", "sources")]
-    build(tmp_path / "module.json", after, tmp_path / "bound.json", request, *written)
-    assert is_one_file(before, written[2])
-    assert written[2].stat().st_nlink == 3 or can_clone(tmp_path)
+CPU = {"kind": "llvm", "mcpu": "haswell"}
+
+
+@pytest.mark.parametrize(("target", "packed"), [({"kind": "opencl"}, 0), (CPU, 3)])
+def test_a_build_writes_no_weights_and_the_export_packs_them(tmp_path: Path, target: dict[str, str], packed: int):
+    _, params = transform(tmp_path)
+    built = tmp_path / "built"
+    request = BuildRequest(model="net", precision="float32", target_name="t", target=target)
+    written = [built / name for name in ("mod.so", "mod.json", "packing.json")]
+    build(tmp_path / "module.json", params, tmp_path / "bound.json", request, *written, built / "sources")
+    assert len(stage_json.load(WeightPackings, written[2]).runs) == packed
+    assert not list(built.glob("*.params"))
+    export(*written, params, ExportRequest(), tmp_path / "package.tar")
+    (tmp_path / "unpacked").mkdir()
+    manifest = unpack(tmp_path / "package.tar", tmp_path / "unpacked")
+    weights = load_params(tmp_path / "unpacked" / "mod.params")
+    assert set(weights) >= {parameter.name for parameter in manifest.parameters}
+    for parameter in manifest.parameters:
+        source = WEIGHTS[parameter.name.partition("_packed")[0]]
+        np.testing.assert_array_equal(np.sort(weights[parameter.name].numpy().ravel()), np.sort(source.ravel()))
+
+
+def test_weights_that_differ_from_those_of_the_build_are_not_packed(tmp_path: Path):
+    _, params = transform(tmp_path)
+    request = BuildRequest(model="net", precision="float32", target_name="t", target=CPU)
+    written = [tmp_path / name for name in ("mod.so", "mod.json", "packing.json")]
+    build(tmp_path / "module.json", params, tmp_path / "bound.json", request, *written, tmp_path / "sources")
+    others = {name: value.numpy() + 1 for name, value in load_params(params).items()}
+    save_params(others, params)
+    with pytest.raises(InputError, match=r"mod\.params is altered: its sha256 differs from mod\.json's"):
+        export(*written, params, ExportRequest(), tmp_path / "package.tar")
+    assert not (tmp_path / "package.tar").exists()

@@ -47,7 +47,7 @@ def other_source(project: Project) -> None:
 
 
 def altered_result(project: Project) -> None:
-    (project.directory / "results/digits/float32/cpu/mod.params").write_bytes(b"altered")
+    (project.directory / "results/digits/float32/cpu/packing.json").write_bytes(b"altered")
 
 
 def removed_result(project: Project) -> None:

@@ -24,7 +24,7 @@ OUTPUTS = {
     "reference": [f"{MODEL}/reference.npz"],
     "self_test": [f"{MODEL}/self_test.npz"],
     "transform": [f"{TRANSFORMED}/{name}" for name in ("module.params", "module.json", "signature.json")],
-    "build": [f"{VARIANT}/{name}" for name in ("mod.so", "mod.params", "sources", "mod.json")],
+    "build": [f"{VARIANT}/{name}" for name in ("mod.so", "packing.json", "sources", "mod.json")],
     "export": [f"{VARIANT}/package.tar"],
     "attest": [f"{VARIANT}/package.provenance.json", f"{VARIANT}/package.cdx.json"],
     "deploy": [f"{VARIANT}/receipt.json"],

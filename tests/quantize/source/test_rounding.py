@@ -79,13 +79,13 @@ def test_the_package_of_a_quantised_network_has_the_goals_of_int8(tmp_path):
     files = imported(model, tmp_path)
     made = [tmp_path / name for name in ("module.json", "module.params", "bound.json")]
     transform_model(*files[:3], TransformRequest(precision=PrecisionConfig(base="float32")), *made)
-    built = [tmp_path / name for name in ("mod.so", "mod.json", "mod.params")]
+    built = [tmp_path / name for name in ("mod.so", "mod.json", "packing.json")]
     request = BuildRequest(
         model="net", precision="float32", target_name="cpu", target=TargetConfig(kind="llvm", mcpu="native")
     )
     build(*made, request, *built, tmp_path / "sources")
     assert stage_json.load(Manifest, built[1]).is_source_quantized
-    export(*built, ExportRequest(), tmp_path / "package.tar")
+    export(*built, made[1], ExportRequest(), tmp_path / "package.tar")
 
     package = Package(tmp_path / "package.tar")
     expected = onnx_models.runtime(model, [image(7)])[0]

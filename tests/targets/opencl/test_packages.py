@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 import tvm
 
+from tests.networks.unpacked import build_unpacked
 from tests.requirements import hint, require
 from tvmake.artifact.manifest import Manifest
 from tvmake.codegen.options import BuildOptions
@@ -17,7 +18,6 @@ from tvmake.native.backend import opencl_library
 from tvmake.quantize.precision import PrecisionConfig
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
-from tvmake.stages.package.build import build
 from tvmake.transform.options import TransformRequest
 
 DIGITS = Path(__file__).parents[3] / "resources/digits.onnx"
@@ -40,7 +40,6 @@ class Network:
     def package(self, tag: str) -> Path:
         """The directory of a package for a target."""
         directory = self.directory / tag
-        directory.mkdir()
         request = BuildRequest(
             model="net",
             precision=self.precision,
@@ -48,8 +47,7 @@ class Network:
             target=TargetConfig(tag=tag),
             build=BuildOptions(dump=["kernels"]),
         )
-        build(*self.stage, request, *(directory / name for name in ("mod.so", "mod.json", "mod.params", "sources")))
-        return directory
+        return build_unpacked(*self.stage, request, directory)
 
 
 def first_device() -> "tvm.runtime.Device":

@@ -4,7 +4,7 @@ A package with several functions (:mod:`tvmake.artifact.functions`) has a direct
 """
 
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from tvmake.artifact.functions import FUNCTIONS_SCHEMA_VERSION, FunctionsManifes
 from tvmake.artifact.manifest import OLDEST_SCHEMA_VERSION, FileEntry, Manifest
 from tvmake.errors import InputError
 from tvmake.storage.documents import parse
-from tvmake.storage.files import digest_file
+from tvmake.storage.files import DigestSink, Sink, digest_file
 from tvmake.storage.plain_files import broken_link, read_plain
-from tvmake.storage.tar import Member, extract, read_tar, write_tar
+from tvmake.storage.tar import Content, Member, extract, read_tar, write_tar
 
 LIBRARY, MANIFEST, WEIGHTS, SELF_TEST = "mod.so", "mod.json", "mod.params", "self_test.npz"
 PACKAGE = "package.tar"
@@ -66,8 +66,11 @@ def is_package(file: Path) -> bool:
         return False
 
 
-def pack(files: Mapping[str, Path], destination: Path) -> None:
+def pack(files: Mapping[str, Path], destination: Path, write_weights: Callable[[Sink], None] | None = None) -> None:
     """Write ``files`` (member name → file) as a USTAR archive: sorted members, fixed owner, mode and time.
+
+    Args:
+        write_weights: writes mod.params into the archive, if it is not among the files.
 
     Raises:
         InputError: a file is missing, or differs from its digest in the manifest.
@@ -76,7 +79,21 @@ def pack(files: Mapping[str, Path], destination: Path) -> None:
     for name, file in files.items():
         if name != MANIFEST:
             check_file(file, name, manifest, str(file))
-    write_tar(files, destination)
+    members: dict[str, Path | Content] = dict(files)
+    if write_weights is not None:
+        members[WEIGHTS] = _checked_content(write_weights, WEIGHTS, manifest, str(destination))
+    write_tar(members, destination)
+
+
+def _checked_content(write: Callable[[Sink], None], name: str, manifest: AnyManifest, where: str) -> Content:
+    """A member that is compared with its digest in the manifest when it is written."""
+
+    def write_checked(file: Sink) -> None:
+        sink = DigestSink(file)
+        write(sink)
+        _check_entry(FileEntry(sha256=sink.hexdigest(), size=sink.tell()), name, manifest, where)
+
+    return Content(manifest.files[name].size, write_checked)
 
 
 def read_any_manifest(data: bytes, where: str) -> AnyManifest:

@@ -45,7 +45,7 @@ def package_manifest(
     covered: Coverage,
     unscheduled: Unscheduled,
     target: "tvm.target.Target",
-    files: dict[str, Path],
+    files: dict[str, FileEntry],
     network: dict[str, Path],
     best: Path | None,
     compiler: str,
@@ -59,7 +59,6 @@ def package_manifest(
         best: the applied records, if any.
         clml: CLML's parts; None for targets without CLML.
     """
-    entries = {name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in files.items()}
     components = [Component(name="tvmake", version=__version__)]
     components += [Component(name=name, version=metadata.version(name)) for name in COMPONENTS]
     components.append(Component(name="llvm", version=str(tvm.target.codegen.llvm_version_major())))
@@ -69,7 +68,7 @@ def package_manifest(
     records = digest_file(best) if best else None
     inputs = digests | ({RECORDS: records} if records else {})
     attributes = json.loads(str(target))
-    provenance = statement(options, entries, inputs, components, __version__)
+    provenance = statement(options, files, inputs, components, __version__)
     return Manifest(
         model=request.model,
         precision=request.precision,
@@ -91,7 +90,7 @@ def package_manifest(
         graph=graph(lowered.fused, lowered.functions or ["main"]),
         functions=_functions(lowered),
         why_refused=lowered.why_refused,
-        files=entries,
+        files=files,
         components=components,
         provenance=provenance.model_dump(mode="json", exclude_none=True),
         is_source_quantized=is_source_quantized(lowered.fused),

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import tvm
 
+from tvmake.artifact.module_files import format_module, parse_module
 from tvmake.artifact.tensor_file import numpy_dtype
+from tvmake.artifact.weights.packings import PackingRun, WeightPackings
 from tvmake.artifact.weights.tensors import Deferred, release_tensor
 from tvmake.targets.weights.prepack import Packing
 
@@ -32,14 +34,44 @@ def deferred_weights(params: Mapping[str, Any], packings: Sequence[Packing], nam
     return {name: packer.defer(name) for name in names}
 
 
+def describe_packings(packings: Sequence[Packing], names: Sequence[str]) -> WeightPackings:
+    """Packings, and the parameters of ``main`` that they give, as a stage file."""
+    functions = _function_names(packings)
+    runs = tuple(
+        PackingRun(function=functions[packing.function], sources=packing.sources, results=packing.results)
+        for packing in packings
+    )
+    return WeightPackings(names=tuple(names), runs=runs, functions=format_module(_packing_module(functions)))
+
+
+def described_weights(params: Mapping[str, Any], described: WeightPackings, where: str) -> dict[str, Any]:
+    """The parameters of ``main``, as :func:`deferred_weights`, by a stage file.
+
+    Args:
+        where: the file, for messages.
+
+    Raises:
+        InputError: its functions are damaged.
+    """
+    module = parse_module(described.functions, where)
+    functions = {str(variable.name_hint): function for variable, function in module.functions_items()}
+    packings = [Packing(functions[run.function], run.sources, run.results) for run in described.runs]
+    return deferred_weights(params, packings, described.names)
+
+
+def _function_names(packings: Sequence[Packing]) -> "dict[tvm.tirx.PrimFunc, str]":
+    """Names of the packing functions; calls of one kernel share its packing."""
+    return {packing.function: f"packing_{number}" for number, packing in enumerate(packings)}
+
+
+def _packing_module(names: "Mapping[tvm.tirx.PrimFunc, str]") -> "tvm.IRModule":
+    return tvm.IRModule({name: function.with_attr("global_symbol", name) for function, name in names.items()})
+
+
 class _Packer:
     def __init__(self, params: Mapping[str, Any], packings: Sequence[Packing]):
-        # Calls of one kernel share its packing.
-        functions = {packing.function: f"packing_{number}" for number, packing in enumerate(packings)}
-        self._library = tvm.compile(
-            tvm.IRModule({name: function.with_attr("global_symbol", name) for function, name in functions.items()}),
-            target=tvm.target.Target({"kind": "llvm"}),
-        )
+        functions = _function_names(packings)
+        self._library = tvm.compile(_packing_module(functions), target=tvm.target.Target({"kind": "llvm"}))
         self._params, self._packings = params, packings
         self._functions = [functions[packing.function] for packing in packings]
         self._others: dict[tuple[int, str], tvm.runtime.Tensor] = {}

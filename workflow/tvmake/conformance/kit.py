@@ -15,8 +15,8 @@ import numpy as np
 
 from tvmake.artifact.fingerprint import Fingerprint
 from tvmake.artifact.manifest import Manifest
-from tvmake.artifact.package import MANIFEST, REQUIRED, pack, read_manifest
-from tvmake.config.requests.building import BuildRequest
+from tvmake.artifact.package import read_manifest
+from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.target import TargetConfig, obstacle
 from tvmake.conformance.networks import OPERATORS, PROBES, Network, Question, network
 from tvmake.conformance.report import Answer, Report, SetName
@@ -30,6 +30,7 @@ from tvmake.running.run import run
 from tvmake.stages.model.import_model import import_model
 from tvmake.stages.model.transform import transform_model
 from tvmake.stages.package.build import build
+from tvmake.stages.package.export import export
 from tvmake.storage.temporary import temporary_directory
 from tvmake.transform.options import TransformRequest
 
@@ -185,12 +186,11 @@ def make_package(
     transformed = TransformRequest(precision=PrecisionConfig(base=cast(BasePrecision, precision)))
     transform_model(imported, detached, described, transformed, module, params, signature)
     request = BuildRequest(model="selftest", precision=precision, target_name=target_name, target=target)
-    built = {name: directory / name for name in REQUIRED}
-    lib, weights = (built[name] for name in ("mod.so", "mod.params"))
-    build(module, params, signature, request, lib, built[MANIFEST], weights, directory / "sources")
+    lib, manifest, packing = (directory / name for name in ("mod.so", "mod.json", "packing.json"))
+    build(module, params, signature, request, lib, manifest, packing, directory / "sources")
     package = directory / "package.tar"
-    pack(built, package)
-    return package, read_manifest(built[MANIFEST].read_bytes(), str(package))
+    export(lib, manifest, packing, params, ExportRequest(), package)
+    return package, read_manifest(manifest.read_bytes(), str(package))
 
 
 def default_targets(device: Device, is_here: bool) -> dict[str, TargetConfig]:

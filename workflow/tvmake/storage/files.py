@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from tvmake.errors import MachineError
 from tvmake.storage.permissions import DENIED, how_to_permit, umask
@@ -40,6 +40,33 @@ def digest_file(path: Path | str) -> str:
     """
     with open_plain(path) as file:
         return _digest_stream(file)
+
+
+class Sink(Protocol):
+    """What can be written to, and knows its position."""
+
+    def write(self, block: bytes | memoryview, /) -> int: ...
+    def tell(self) -> int: ...
+
+
+class DigestSink:
+    """Computes size and sha256 of what is written, and forwards it to a file, if any."""
+
+    def __init__(self, file: Sink | None = None):
+        self._file, self._sha256, self._size = file, hashlib.sha256(), 0
+
+    def write(self, block: bytes | memoryview, /) -> int:
+        self._sha256.update(block)
+        self._size += len(block)
+        if self._file is not None:
+            self._file.write(block)
+        return len(block)
+
+    def tell(self) -> int:
+        return self._size
+
+    def hexdigest(self) -> str:
+        return self._sha256.hexdigest()
 
 
 def _digest_stream(file: IO[bytes]) -> str:

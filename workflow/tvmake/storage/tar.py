@@ -9,15 +9,16 @@ follow the end.
 
 import hashlib
 import os
+import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
 from tvmake.errors import InputError
-from tvmake.storage.files import atomic_path
+from tvmake.storage.files import Sink, atomic_path
 from tvmake.storage.permissions import unreadable_error
 from tvmake.storage.plain_files import open_plain
 
@@ -31,27 +32,47 @@ LARGE = 8 << 30
 MOST_MEMBERS = 100_000
 """Far more than a package or a bundle has; each member costs an attacker only 512 bytes."""
 
+COPIED = 1 << 20
+"""Bytes of a file that are in memory while it is packed."""
+
 PLAIN = (b"0", b"\0")
 """The type flags of plain files."""
 
 
-def write_tar(files: Mapping[str, Path], destination: Path) -> None:
-    """Write ``files`` (member name → file) as a USTAR archive: sorted members; fixed owner, mode and time.
+@dataclass(frozen=True)
+class Content:
+    """The content of a member that is computed while the archive is written."""
+
+    size: int
+    write: Callable[[Sink], None]
+    """Writes exactly ``size`` bytes."""
+
+
+def write_tar(files: Mapping[str, Path | Content], destination: Path) -> None:
+    """Write ``files`` (member name → file or content) as a USTAR archive: sorted members; fixed owner, mode and time.
 
     Raises:
-        InputError: a name is too long for USTAR (about 250 characters).
+        InputError: a name is too long for USTAR (about 250 characters), or a content has another size while it is written.
         MachineError: the archive cannot be written.
     """
-    with atomic_path(destination) as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
+    with atomic_path(destination) as temporary, temporary.open("wb") as archive:
         for name, file in sorted(files.items()):
-            member = _member(name, file.stat().st_size)
+            size = file.size if isinstance(file, Content) else file.stat().st_size
             try:
-                _header(member)
+                archive.write(_header(_member(name, size)))
             except ValueError as error:
                 raise InputError(str(file), f"does not fit into a tar archive: {error}") from None
-            archive.format = _format(member)
-            with file.open("rb") as content:
-                archive.addfile(member, content)
+            begin = archive.tell()
+            if isinstance(file, Content):
+                file.write(archive)
+            else:
+                with file.open("rb") as content:
+                    shutil.copyfileobj(content, archive, COPIED)
+            if archive.tell() - begin != size:
+                raise InputError(str(destination), f"{name} changed while it was packed", "run the command again")
+            archive.write(bytes(-size % BLOCK))
+        archive.write(bytes(2 * BLOCK))
+        archive.write(bytes(-archive.tell() % RECORD))
 
 
 def digest_as_tar(files: Mapping[str, Path]) -> str:

@@ -13,7 +13,8 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+
+from tvmake.storage.files import Sink
 
 MAGIC, TENSOR_MAGIC = 0xF7E58D4F05049CB7, 0xDD5E40F096B4A13F
 """``kTVMNDArrayListMagic`` and ``kTVMTensorMagic`` of TVM's runtime; 8 reserved bytes follow each."""
@@ -127,7 +128,7 @@ class _Walk:
             raise ValueError("it is cut short")
 
 
-def write_tensors(forms: Sequence[TensorForm], data: Iterable[bytes | memoryview], file: BinaryIO) -> None:
+def write_tensors(forms: Sequence[TensorForm], data: Iterable[bytes | memoryview], file: Sink) -> None:
     """Write tensors; equal tensors give equal bytes.
 
     Args:

@@ -21,7 +21,7 @@ from tvmake.artifact.weights.file_format import (
     write_tensors,
 )
 from tvmake.errors import InputError
-from tvmake.storage.files import atomic_path, copy_file
+from tvmake.storage.files import Sink, atomic_path, copy_file
 from tvmake.storage.mapped.mapping import is_mapped, map_file, release
 from tvmake.storage.mapped.spilling import spill
 
@@ -30,9 +30,14 @@ _view = tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
 
 def save_params(params: Mapping[str, Any], destination: Path) -> None:
     """Write parameters (numpy arrays, TVM tensors, or :class:`Deferred`), in the mapping's order, atomically and one at a time."""
-    forms = [TensorForm(name, tuple(map(int, value.shape)), _type(value.dtype)) for name, value in params.items()]
     with atomic_path(destination) as temporary, temporary.open("wb") as file:
-        write_tensors(forms, _contents(params.values()), file)
+        write_params(params, file)
+
+
+def write_params(params: Mapping[str, Any], file: Sink) -> None:
+    """Write parameters, as :func:`save_params`, into an open file."""
+    forms = [TensorForm(name, tuple(map(int, value.shape)), _type(value.dtype)) for name, value in params.items()]
+    write_tensors(forms, _contents(params.values()), file)
 
 
 def save_changed_params(params: Mapping[str, Any], destination: Path, source: Path, before: Mapping[str, Any]) -> None:

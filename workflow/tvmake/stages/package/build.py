@@ -26,14 +26,15 @@ def build(
     request: BuildRequest,
     lib: Path,
     manifest: Path,
-    weights: Path,
+    packing: Path,
     sources: Path,
     best: Path | None = None,
     layout: Path | None = None,
     layout_params: Path | None = None,
 ) -> list[str]:
-    """Write mod.so, mod.json, mod.params and the directory of generated sources.
+    """Write mod.so, mod.json, packing.json and the directory of generated sources.
 
+    The export writes mod.params into the package: packed weights are as large as the network's, and nothing else needs them.
     The same inputs give the same bytes in any directory and process.
 
     Args:
@@ -50,11 +51,12 @@ def build(
         MachineError: the linker is missing or fails.
     """
     from tvmake.artifact import stage_json
+    from tvmake.artifact.manifest import FileEntry
     from tvmake.artifact.module_files import load_module
     from tvmake.artifact.package import LIBRARY, WEIGHTS, load_manifest
     from tvmake.artifact.signature import Signature
     from tvmake.artifact.weights.packed_widths import read_widths
-    from tvmake.artifact.weights.tensors import load_params, save_params
+    from tvmake.artifact.weights.packings import WeightPackings
     from tvmake.codegen.caches.in_place import write_caches_in_place
     from tvmake.codegen.cuda_graphs import graph_obstacle
     from tvmake.codegen.generating import lower_and_generate
@@ -64,11 +66,12 @@ def build(
     from tvmake.codegen.scheduling.coverage import coverage, require
     from tvmake.codegen.scheduling.unscheduled import unscheduled
     from tvmake.codegen.sources import dump_sources
-    from tvmake.codegen.weights import deferred_weights
+    from tvmake.codegen.weights import describe_packings
     from tvmake.ir.bounds import bounds_of
     from tvmake.records.best import BestSet
     from tvmake.report.unscheduled import is_alarming, unscheduled_headline, unscheduled_lines
-    from tvmake.storage.files import copy_file
+    from tvmake.stages.package.weights import describe_weights
+    from tvmake.storage.files import digest_file
     from tvmake.targets.backends import backend_of
     from tvmake.targets.resolve import check_library, link_options, linker, linker_identity, tvm_target
 
@@ -90,11 +93,11 @@ def build(
     require(request.require_coverage, covered, f"{request.model}/{request.precision}/{request.target_name}")
     link(executable, compiler, lib, link_options(request.target))
     check_library(lib, request.target, where)
+    packings = WeightPackings()
     if lowered.packings:
         names = [str(parameter.name) for parameter in lowered.fused["main"].params[inputs:]]
-        save_params(deferred_weights(load_params(params), lowered.packings, names), weights)
-    else:
-        copy_file(params, weights, may_link=True)
+        packings = describe_packings(lowered.packings, names)
+    stage_json.save(packings, packing)
     reports = {**(offloaded.files() if offloaded else {}), **(record.texts if record else {})}
     dump_sources(request.build.dump, lowered, executable, sources, reports)
     written = package_manifest(
@@ -104,7 +107,10 @@ def build(
         covered=covered,
         unscheduled=without_schedule,
         target=target,
-        files={LIBRARY: lib, WEIGHTS: weights},
+        files={
+            LIBRARY: FileEntry(sha256=digest_file(lib), size=lib.stat().st_size),
+            WEIGHTS: describe_weights(packing, params),
+        },
         network={"module.json": module, "module.params": params, "signature.json": signature},
         best=best,
         compiler=linker_identity(compiler),
@@ -185,7 +191,7 @@ STAGE = Stage(
     outputs=(
         Output("mod.so", paths.VARIANT, "lib", "mod.so to write."),
         Output("mod.json", paths.VARIANT, "manifest", "mod.json to write.", has_parts=True),
-        Output("mod.params", paths.VARIANT, "weights", "mod.params to write."),
+        Output("packing.json", paths.VARIANT, "packing", "packing.json to write: how the export packs the weights."),
         Output("sources", paths.VARIANT, "sources", "Directory of generated sources to write.", is_directory=True),
     ),
     logs=(Log("{model}/{precision}/{target}/build.log"),),

@@ -1,4 +1,4 @@
-"""Export: pack mod.so, mod.json and mod.params into one package, with a few samples for its self-test."""
+"""Export: put mod.so, mod.json and the packed weights into one package, with a few samples for its self-test."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from pathlib import Path
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import ExportRequest
-from tvmake.stages.descriptor import Input, Log, Output, Stage
+from tvmake.stages.descriptor import Input, Log, Output, Stage, network_input
 from tvmake.stages.package.contents import export_request, sample_files
 from tvmake.storage.temporary import temporary_directory
 
 
 def export(
-    lib: Path, manifest: Path, weights: Path, request: ExportRequest, package: Path, samples: Path | None = None
+    lib: Path,
+    manifest: Path,
+    packing: Path,
+    params: Path,
+    request: ExportRequest,
+    package: Path,
+    samples: Path | None = None,
 ) -> None:
     """Write the package (tar); the same files give the same bytes.
 
     Args:
+        packing: how to pack the weights for the library's kernels.
+        params: the weights as the network has them.
         samples: samples of the self-test (a reference set); None for a package without one.
 
     Raises:
@@ -27,11 +35,15 @@ def export(
     from tvmake.artifact.manifest import SelfTest
     from tvmake.artifact.package import LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, load_manifest, pack
     from tvmake.provenance.statement import with_files
+    from tvmake.stages.package.weights import weights_writer
     from tvmake.validate.reference.stored import ReferenceSet, write_samples
 
-    files = {LIBRARY: lib, MANIFEST: manifest, WEIGHTS: weights}
+    files = {LIBRARY: lib, MANIFEST: manifest}
+    write_weights = weights_writer(packing, params)
+    if write_weights is None:
+        files[WEIGHTS] = params
     if samples is None and not request.why_not:
-        pack(files, package)
+        pack(files, package, write_weights)
         return
     with temporary_directory("tvmake-export-") as directory:
         built = load_manifest(manifest, str(manifest))
@@ -51,17 +63,18 @@ def export(
                 built = with_files(built, {SELF_TEST: files[SELF_TEST]})
         files[MANIFEST] = Path(directory) / MANIFEST
         stage_json.save(built.model_copy(update={"self_test": self_test}).sealed(), files[MANIFEST])
-        pack(files, package)
+        pack(files, package, write_weights)
 
 
 STAGE = Stage(
     name="export",
-    summary="Pack library, manifest and weights into one package.",
+    summary="Put library, manifest and packed weights into one package.",
     function=export,
     inputs=(
         Input("mod.so", "lib"),
         Input("mod.json", "manifest"),
-        Input("mod.params", "weights"),
+        Input("packing.json", "packing"),
+        network_input("module.params", "params"),
         Input(
             "self_test.npz",
             "samples",
@@ -78,6 +91,7 @@ STAGE = Stage(
     is_goal=True,
     is_hermetic=True,
     recipe=Recipe(is_machine_independent=True),
-    memory_mb=600,
+    memory_mb=1500,
     minutes=10,
+    preload=("tvmake.codegen.weights",),
 )

@@ -213,10 +213,10 @@ class Workbench:
             self.write_network(assignment, module, params, signature)
             network = digest_file(module) + digest_file(params)
             if network not in self._built:
-                lib, manifest, weights = directory / "mod.so", directory / "mod.json", directory / "mod.params"
-                build(module, params, signature, self._request.build, lib, manifest, weights, directory / "sources")
-                export(lib, manifest, weights, ExportRequest(), self._kept.package(network))
-                for file in (lib, weights, module, params):
+                lib, manifest, packing = (directory / name for name in ("mod.so", "mod.json", "packing.json"))
+                build(module, params, signature, self._request.build, lib, manifest, packing, directory / "sources")
+                export(lib, manifest, packing, params, ExportRequest(), self._kept.package(network))
+                for file in (lib, module, params):
                     file.unlink()
             result = _BuildResult(network=network)
         except TvmakeError:
