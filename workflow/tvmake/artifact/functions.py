@@ -14,6 +14,9 @@ from tvmake.storage.files import canonical_json, digest_bytes
 
 FUNCTIONS_SCHEMA_VERSION: Final = 5
 
+LINKS_SCHEMA_VERSION: Final = 6
+"""With links, or states that functions do not share. Packages have the oldest version that suffices."""
+
 JOIN_TYPE: Final = "urn:tvmake:join:v1"
 """The build type in the provenance of packages that were joined."""
 
@@ -33,16 +36,20 @@ class FunctionEntry(_Part):
     """Also the name of its directory."""
     weights: tuple[str, ...]
     """The names of its parameters in mod.params, in the order of its own manifest's ``parameters``."""
+    links: dict[str, str] = Field(default_factory=dict, exclude_if=lambda links: not links)
+    """The outputs that other functions take, each with the name of their input or state (``tvmake.artifact.links``)."""
 
 
 class FunctionsManifest(_Part):
     """The content of mod.json; every field is a function of the inputs, so rebuilding gives the same bytes."""
 
-    schema_version: Literal[5] = FUNCTIONS_SCHEMA_VERSION
+    schema_version: Literal[5, 6] = FUNCTIONS_SCHEMA_VERSION
     model: str
     precision: str
     target_name: str
     functions: tuple[FunctionEntry, ...] = Field(min_length=1, max_length=MOST_FUNCTIONS)
+    separate_states: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Names of states that each function has for itself."""
     files: dict[str, FileEntry]
     """mod.params, and the files of the functions' directories, by their names in the package."""
     provenance: dict[str, Any] = Field(default_factory=dict)
@@ -51,8 +58,11 @@ class FunctionsManifest(_Part):
     """sha256 of this manifest without this field, as canonical JSON: it detects copying errors and edits, not forgery."""
 
     def sealed(self) -> "FunctionsManifest":
-        """This manifest with its own digest filled in."""
-        return self.model_copy(update={"own_sha256": self._digest()})
+        """This manifest with its version and its own digest filled in."""
+        has_links = self.separate_states or any(function.links for function in self.functions)
+        version = LINKS_SCHEMA_VERSION if has_links else FUNCTIONS_SCHEMA_VERSION
+        versioned = self.model_copy(update={"schema_version": version})
+        return versioned.model_copy(update={"own_sha256": versioned._digest()})
 
     @property
     def is_intact(self) -> bool:

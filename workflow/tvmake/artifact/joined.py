@@ -21,5 +21,7 @@ class Joined(FailsFast, BaseModel):
     """Size of the package's mod.params."""
     notes: list[str] = []
     """States that functions do not share, though they have the same name."""
+    shared_states: dict[str, list[str]] = {}
+    """States that several functions have, each with these functions."""
     distinct_bytes: int
     """Size of the distinct weights of the functions' networks before builds pack them: what the package needs at least."""

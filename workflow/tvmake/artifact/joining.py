@@ -1,7 +1,7 @@
 """Join packages of one network each to a package with several functions, which has each distinct weight once."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -15,6 +15,7 @@ from tvmake.artifact.functions import (
     FunctionName,
     FunctionsManifest,
 )
+from tvmake.artifact.links import Links, resolve_links, resolve_names
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, FileEntry, Manifest
 from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, unpack
 from tvmake.artifact.weights.contents import Content, read_contents
@@ -57,6 +58,8 @@ def join(
     model: str,
     precision: str | None = None,
     target_name: str | None = None,
+    links: Links | None = None,
+    separate_states: Sequence[str] = (),
 ) -> FunctionsManifest:
     """Write a package with a function for each package; the same packages give the same bytes.
 
@@ -68,10 +71,12 @@ def join(
         model: its name.
         precision: its precision; by default those of the packages (``float32+int8``).
         target_name: its target; by default those of the packages.
+        links: outputs that other functions take (``tvmake.artifact.links``).
+        separate_states: names of states that each function has for itself; ``%d`` matches a number.
 
     Raises:
-        InputError: a package is damaged or has functions already, a name is not one, there are too many, or no device could run
-            all of them.
+        InputError: a package is damaged or has functions already, a name is not one, there are too many, no device could run all of
+            them, or a link has no output or input.
         MachineError: the package cannot be written.
     """
     check_functions(packages)
@@ -84,6 +89,8 @@ def join(
         _check_devices(functions)
         precision = precision or "+".join(dict.fromkeys(function.manifest.precision for function in functions))
         target_name = target_name or "+".join(dict.fromkeys(function.manifest.target_name for function in functions))
+        signatures = {function.name: function.manifest.signature for function in functions}
+        linked, separate = resolve_links(links or {}, signatures), resolve_names(separate_states, signatures)
         entries, weights = _distinct_weights(functions)
         joined = temporary / WEIGHTS
         with joined.open("wb") as opened:
@@ -99,7 +106,8 @@ def join(
             model=model,
             precision=precision,
             target_name=target_name,
-            functions=tuple(entries),
+            functions=tuple(entry.model_copy(update={"links": linked.get(entry.name, {})}) for entry in entries),
+            separate_states=separate,
             files=digests,
             provenance=_provenance(functions, digests, model, precision, target_name),
         ).sealed()

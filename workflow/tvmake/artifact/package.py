@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tvmake.artifact.functions import FUNCTIONS_SCHEMA_VERSION, FunctionsManifest
+from tvmake.artifact.functions import FUNCTIONS_SCHEMA_VERSION, LINKS_SCHEMA_VERSION, FunctionsManifest
 from tvmake.artifact.manifest import OLDEST_SCHEMA_VERSION, FileEntry, Manifest
 from tvmake.errors import InputError
 from tvmake.storage.documents import parse
@@ -116,13 +116,13 @@ def _parse(data: bytes, where: str) -> AnyManifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         version = first["input"] if first["loc"] == ("schema_version",) else None
-        if version == FUNCTIONS_SCHEMA_VERSION:
+        if version in (FUNCTIONS_SCHEMA_VERSION, LINKS_SCHEMA_VERSION):
             return _parse_functions(data, where)
         if first["loc"] == ("schema_version",):
             problem = (
-                f"mod.json has schema version {version}, expected {OLDEST_SCHEMA_VERSION} to {FUNCTIONS_SCHEMA_VERSION}"
+                f"mod.json has schema version {version}, expected {OLDEST_SCHEMA_VERSION} to {LINKS_SCHEMA_VERSION}"
             )
-            is_newer = isinstance(version, int) and version > FUNCTIONS_SCHEMA_VERSION
+            is_newer = isinstance(version, int) and version > LINKS_SCHEMA_VERSION
             raise InputError(where, problem, "use the tvmake that wrote it" if is_newer else AGAIN) from None
         raise _damage_error(error, where) from None
 

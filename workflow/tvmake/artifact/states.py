@@ -9,7 +9,7 @@ their names. Its snapshots also name the functions of each state, and lack the s
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,8 @@ class StateKey:
     dtype: str
     shape: tuple[int | None, ...]
     """None for a dynamic dimension."""
+    owner: str = ""
+    """The function that has it for itself; empty if functions share it."""
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether values of this shape can be the state's."""
@@ -85,18 +87,22 @@ class StateKey:
         )
 
 
-def state_key(state: TensorSpec) -> StateKey:
-    """The key by which functions share a state."""
-    return StateKey(
-        state.name, state.dtype, tuple(extent if isinstance(extent, int) else None for extent in state.shape)
-    )
+def state_key(state: TensorSpec, owner: str = "") -> StateKey:
+    """The key by which functions share a state.
+
+    Args:
+        owner: the function, if it has the state for itself.
+    """
+    shape = tuple(extent if isinstance(extent, int) else None for extent in state.shape)
+    return StateKey(state.name, state.dtype, shape, owner)
 
 
-def unshared_states(signatures: Mapping[str, Signature]) -> list[str]:
+def unshared_states(signatures: Mapping[str, Signature], separate: Sequence[str] = ()) -> list[str]:
     """A line for each state that has the name of another function's, but another type or shape: each function keeps its own.
 
     Args:
         signatures: those of a package's functions, by name.
+        separate: names of states that each function has for itself, of which there is nothing to report.
     """
     by_name: dict[str, dict[StateKey, tuple[str, StateSpec]]] = {}
     for function, signature in signatures.items():
@@ -106,8 +112,14 @@ def unshared_states(signatures: Mapping[str, Signature]) -> list[str]:
         f"the state '{name}' is not shared: it is "
         + " and ".join(f"{state.dtype}{list(state.shape)} in {function}" for function, state in kept.values())
         for name, kept in by_name.items()
-        if len(kept) > 1
+        if len(kept) > 1 and name not in separate
     ]
+
+
+def shared_states(signatures: Mapping[str, Signature], separate: Collection[str] = ()) -> dict[str, list[str]]:
+    """The states that several functions have, by name, each with these functions."""
+    functions = PackageStates.of_functions("", signatures, separate=separate).functions
+    return {key.name: list(names) for key, names in functions.items() if len(names) > 1}
 
 
 @dataclass(frozen=True)
@@ -125,11 +137,24 @@ class PackageStates:
         return cls(own_sha256, {state_key(state): () for state in signature.states})
 
     @classmethod
-    def of_functions(cls, own_sha256: str, signatures: Mapping[str, Signature]) -> "PackageStates":
-        """Those of a package with several functions, by name."""
+    def of_functions(
+        cls,
+        own_sha256: str,
+        signatures: Mapping[str, Signature],
+        linked: Collection[str] = (),
+        separate: Collection[str] = (),
+    ) -> "PackageStates":
+        """Those of a package with several functions, by name.
+
+        Args:
+            linked: names of inputs that are outputs of other functions.
+            separate: names of states that each function has for itself.
+        """
         functions: dict[StateKey, tuple[str, ...]] = {}
         for name, signature in signatures.items():
-            for key in map(state_key, signature.states):
+            inputs = [spec for spec in signature.inputs if spec.name in linked]
+            for spec in (*signature.states, *inputs):
+                key = state_key(spec, name if spec.name in separate else "")
                 functions[key] = (*functions.get(key, ()), name)
         return cls(own_sha256, functions)
 

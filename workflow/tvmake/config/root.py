@@ -137,6 +137,11 @@ class FunctionsConfig(ModelConfig):
     """Instead of ``source``: the functions of the packages, each a network with the keys of a model, ``{encode: {source: encoder.onnx}, decode:
     {source: decoder.onnx}}``. Keys beside ``functions`` hold for all of them. The first one chooses the layout of the weights that they share:
     name the one that runs most often first."""
+    links: dict[FunctionName, dict[str, str]] = Field(default_factory=dict)
+    """Outputs of functions that others take as an input or a state, in one session: ``{encode: {present.%d.encoder.key:
+    past_key_values.%d.encoder.key}}``. ``%d`` matches a number."""
+    separate_states: list[str] = Field(default_factory=list)
+    """Names of states that functions do not share, though they have them in the same type and shape: ``[h, c]``."""
 
     @model_validator(mode="before")
     @classmethod
@@ -151,6 +156,13 @@ class FunctionsConfig(ModelConfig):
         return self
 
     @model_validator(mode="after")
+    def _links_functions(self) -> "FunctionsConfig":
+        for name in self.links:
+            if name not in self.functions:
+                raise ValueError(f"`links` names '{name}'; the functions are {', '.join(self.functions)}")
+        return self
+
+    @model_validator(mode="after")
     def _fit_together(self) -> "FunctionsConfig":
         for name, function in self.functions.items():
             merged = self.function(function)
@@ -161,7 +173,7 @@ class FunctionsConfig(ModelConfig):
     def function(self, own: ModelConfig) -> ModelConfig:
         """A function's config: its own keys, and those beside ``functions``."""
         shared = {}
-        for key in self.model_fields_set - {"functions", "source"}:
+        for key in (self.model_fields_set & ModelConfig.model_fields.keys()) - {"source"}:
             general, specific = getattr(self, key), getattr(own, key)
             if key not in own.model_fields_set:
                 shared[key] = general

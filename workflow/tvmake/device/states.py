@@ -17,14 +17,19 @@ class States:
     Args:
         create: makes a tensor on the network's device.
         values: those of the session, which the functions of a package share; arrays become tensors when a run needs them.
+        keys: those of the states among the session's; by default of states that functions share.
     """
 
     def __init__(
-        self, signature: Signature, create: Callable[[np.ndarray], Any], values: dict[StateKey, Any] | None = None
+        self,
+        signature: Signature,
+        create: Callable[[np.ndarray], Any],
+        values: dict[StateKey, Any] | None = None,
+        keys: Sequence[StateKey] | None = None,
     ):
         self._signature = signature
         self._create = create
-        self._keys = list(map(state_key, signature.states))
+        self._keys = list(map(state_key, signature.states) if keys is None else keys)
         self._values: dict[StateKey, Any] = {} if values is None else values
 
     def __len__(self) -> int:

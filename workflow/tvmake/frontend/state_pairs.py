@@ -1,10 +1,10 @@
 """Which inputs of a network are states, and the outputs with their next values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
+from tvmake.artifact.state_names import NUMBER, insert_numbers, kept_in_place, name_pattern
 from tvmake.errors import InputError
-from tvmake.frontend.state_names import NUMBER, kept_in_place, name_pattern
 
 
 def state_pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[StateSpec]:
@@ -63,7 +63,7 @@ def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[t
             problem = f"'{given}' and '{returned}' have different numbers of {NUMBER}"
             raise InputError(where, problem, f"write {NUMBER} in both, for the same number")
         for name, numbers in matched:
-            output = _insert(returned, numbers)
+            output = insert_numbers(returned, numbers)
             if output not in outputs:
                 problem = f"it has no output '{output}' for the next value of state '{name}'"
                 raise InputError(where, problem, _choices("outputs", outputs))
@@ -76,11 +76,6 @@ def _pairs(signature: Signature, state: Mapping[str, str], where: str) -> list[t
         problem = f"every output is the next value of a state ({', '.join(outputs)})"
         raise InputError(where, problem, "leave one output to the caller")
     return sorted(found.items())
-
-
-def _insert(pattern: str, numbers: Sequence[str]) -> str:
-    first, *rest = pattern.split(NUMBER)
-    return first + "".join(number + part for number, part in zip(numbers, rest, strict=True))
 
 
 def _choices(what: str, names: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from tvmake.artifact.signature import Signature
-from tvmake.frontend.state_names import NUMBER
+from tvmake.artifact.state_names import NUMBER
 
 SUFFIXES = ("N", "n", "_n", "_next", "_new", "_out", "_o", "Out")
 """Endings of the next value's name."""

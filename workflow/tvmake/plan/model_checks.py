@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
+from tvmake.artifact.links import resolve_links, resolve_names
 from tvmake.artifact.signature import Signature
 from tvmake.config.reading.load import one_or_many
-from tvmake.config.root import ModelConfig
+from tvmake.config.root import FunctionsConfig, ModelConfig
 from tvmake.errors import InputError, TvmakeError
 from tvmake.frontend.configured_inputs import check_inputs
 from tvmake.frontend.inspect import Declared, configured, inspect_sources
@@ -23,7 +24,30 @@ def check_models(plan: Plan) -> dict[str, Signature]:
     Raises:
         InputError, ErrorList: a model cannot be read, or its `inputs:` contradict it.
     """
-    return _read_signatures(plan, plan.config.networks, must_be_readable=True)
+    signatures = _read_signatures(plan, plan.config.networks, must_be_readable=True)
+    check_links(plan, signatures)
+    return signatures
+
+
+def check_links(plan: Plan, signatures: Mapping[str, Signature]) -> None:
+    """Refuse links and separate states that the functions of a model do not have, as far as all of them are known.
+
+    Raises:
+        InputError, ErrorList: naming the key.
+    """
+    errors: list[TvmakeError] = []
+    for name, model in plan.config.models.items():
+        functions = plan.config.functions(name)
+        if not isinstance(model, FunctionsConfig) or not signatures.keys() >= {*functions.values()}:
+            continue
+        known, where = {function: signatures[network] for function, network in functions.items()}, f"models.{name}."
+        try:
+            resolve_links(model.links, known, where, has_sizes=False)
+            resolve_names(model.separate_states, known, where)
+        except InputError as error:
+            errors.append(error)
+    if errors:
+        raise one_or_many(errors)
 
 
 def check_names(plan: Plan, names: Collection[str]) -> None:
@@ -38,10 +62,20 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
         InputError, ErrorList: naming the key, and the nearest name.
     """
     models = {name: plan.config.networks[name] for name in names}
-    models = {
-        name: model for name, model in models.items() if model.dims or model.shapes or model.inputs or model.state
+    linked = {
+        network
+        for name, model in plan.config.models.items()
+        if isinstance(model, FunctionsConfig) and (model.links or model.separate_states)
+        for network in plan.config.functions(name).values()
     }
-    check_dims(plan, _read_signatures(plan, models, must_be_readable=False))
+    models = {
+        name: model
+        for name, model in models.items()
+        if model.dims or model.shapes or model.inputs or model.state or name in linked
+    }
+    signatures = _read_signatures(plan, models, must_be_readable=False)
+    check_links(plan, signatures)
+    check_dims(plan, signatures)
 
 
 def _read_signatures(plan: Plan, models: Mapping[str, ModelConfig], *, must_be_readable: bool) -> dict[str, Signature]:

@@ -219,7 +219,7 @@ class Package:
 
     def _states_of(self, values: dict[StateKey, Any]) -> "States":
         """The states of the network in a session; the caller has the turn."""
-        return self._loaded.new_states(values)
+        return self._loaded.new_states(values, self._opened.state_keys(self._name))
 
     @property
     def _package_states(self) -> PackageStates:
@@ -286,22 +286,57 @@ class Package:
     def _run_with(
         self,
         states: "Callable[[], States]",
+        values: dict[StateKey, Any],
         inputs: Given,
         more: tuple[np.ndarray, ...],
         fill: Fill | None,
         named: Mapping[str, np.ndarray],
     ) -> Arrays:
-        """Run the network once with the states of a session; the rest as for :meth:`run`."""
+        """Run the network once with the states of a session, which ``values`` has; the rest as for :meth:`run`."""
         from tvmake.device.code import check_outputs, checking_arguments
 
-        arrays = match_inputs(self.manifest.signature, self._name_inputs(inputs, more, named), fill)
+        given = self._name_inputs(inputs, more, named)
+        if linked := self._linked:
+            given = self._add_linked(given, linked, values, is_filled=fill is not None)
+        arrays = match_inputs(self.manifest.signature, given, fill)
         with self._opened.turn:
             self._check_open()
             _use_threads(self.threads)
             with checking_arguments():
                 outputs = self._loaded.outputs_of(list(arrays.values()), states())
         check_outputs(outputs, self.manifest)
-        return {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
+        results = {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
+        with self._opened.turn:
+            self._opened.keep_outputs(self._name, results, values)
+        return results
+
+    @cached_property
+    def _linked(self) -> dict[str, tuple[StateKey, str]]:
+        """The inputs that another function gives, with their keys in a session and this function."""
+        return self._opened.linked_inputs(self._name)
+
+    def _add_linked(
+        self,
+        given: Mapping[str, np.ndarray],
+        linked: Mapping[str, tuple[StateKey, str]],
+        values: Mapping[StateKey, Any],
+        *,
+        is_filled: bool,
+    ) -> dict[str, np.ndarray]:
+        """The inputs with those that other functions gave in this session.
+
+        Raises:
+            InputError: a function has not given one yet.
+        """
+        known = {alias: spec.name for spec in self.inputs for alias in (spec.relax_name, spec.name)}
+        present = {known.get(name, name) for name in given}
+        kept = {name: values[key] for name, (key, _) in linked.items() if key in values and name not in present}
+        missing = [name for name in linked if name not in kept and name not in present]
+        if missing and not is_filled:
+            function = linked[missing[0]][1]
+            problem = f"no value for '{missing[0]}', an output of the function '{function}' of this package"
+            raise InputError("inputs", problem, f"run {function!r} first, in the same session, or pass the input")
+        return {**kept, **given}
 
     def benchmark(
         self,

@@ -26,6 +26,7 @@ class Network(Protocol):
     def _run_with(
         self,
         states: "Callable[[], States]",
+        values: dict[StateKey, Any],
         inputs: Given,
         more: tuple[np.ndarray, ...],
         fill: Fill | None,
@@ -41,7 +42,8 @@ class Session:
     Made by :meth:`tvmake.Package.session`. Without states, every run is independent.
 
     In a package with several functions, ``session["decode"].run(…)`` runs one of them. Functions share a state of the same name, type
-    and shape: what one writes, the next one reads.
+    and shape: what one writes, the next one reads. An input that another function gives (``links`` in the config) may be left out
+    after this function has run.
     """
 
     def __init__(self, package: Network, values: dict[StateKey, Any] | None = None):
@@ -65,7 +67,7 @@ class Session:
 
     def run(self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None, **named: np.ndarray) -> Arrays:
         """Run the network once, as :meth:`tvmake.Package.run` does, with this session's states."""
-        return self._package._run_with(lambda: self._states, inputs, more, fill, named)
+        return self._package._run_with(lambda: self._states, self._values, inputs, more, fill, named)
 
     def __call__(
         self, inputs: Given = None, *more: np.ndarray, fill: Fill | None = None, **named: np.ndarray

@@ -38,7 +38,7 @@ def show(
     manifest, functions = inspect_functions(package)
     networks = functions if isinstance(manifest, FunctionsManifest) else {"": manifest}
     weights = {name: _weights(manifest, name, network) for name, network in networks.items()}
-    rows = {name: _row(name, networks, weights) for name in networks}
+    rows = {name: _row(name, manifest, networks, weights) for name in networks}
     total = sum({name: size for own in weights.values() for name, size in own.items()}.values())
     about = {
         "package": str(package),
@@ -69,24 +69,39 @@ def _weights(manifest: "Manifest | FunctionsManifest", function: str, network: "
     }
 
 
-def _row(name: str, networks: "Networks", weights: "dict[str, Weights]") -> dict[str, Any]:
+def _row(
+    name: str, manifest: "Manifest | FunctionsManifest", networks: "Networks", weights: "dict[str, Weights]"
+) -> dict[str, Any]:
+    from tvmake.artifact.functions import FunctionsManifest
     from tvmake.artifact.states import PackageStates, state_key
 
     signature, self_test = networks[name].signature, networks[name].self_test
     elsewhere = {weight for other, names in weights.items() if other != name for weight in names}
-    functions = PackageStates.of_functions("", {other: part.signature for other, part in networks.items()}).functions
-    shared = {
-        state.name: [other for other in functions[state_key(state)] if other != name] for state in signature.states
-    }
+    separate = manifest.separate_states if isinstance(manifest, FunctionsManifest) else ()
+    signatures = {other: part.signature for other, part in networks.items()}
+    functions = PackageStates.of_functions("", signatures, separate=separate).functions
+    keys = [state_key(state, name if state.name in separate else "") for state in signature.states]
+    shared = {key.name: [other for other in functions[key] if other != name] for key in keys}
+    entries = manifest.functions if isinstance(manifest, FunctionsManifest) else ()
+    links = {entry.name: entry.links for entry in entries}
+    givers = {target: giver for giver, pairs in links.items() for target in pairs.values() if giver != name}
     return {
         "target": networks[name].device_kind,
-        "inputs": list(map(_tensor, signature.inputs)),
+        "inputs": [{**_tensor(spec), **_giver(spec.name, givers)} for spec in signature.inputs],
         "outputs": list(map(_tensor, signature.outputs)),
-        "states": [{**_tensor(state), "shared_with": shared[state.name]} for state in signature.states],
+        "states": [
+            {**_tensor(state), "shared_with": shared[state.name], **_giver(state.name, givers)}
+            for state in signature.states
+        ],
         "weight_bytes": sum(weights[name].values()),
         "shared_weight_bytes": sum(size for weight, size in weights[name].items() if weight in elsewhere),
         "self_test_samples": self_test.samples if self_test else 0,
     }
+
+
+def _giver(name: str, givers: "dict[str, str]") -> dict[str, str]:
+    """The function whose output a tensor is, if another one gives it."""
+    return {"given_by": givers[name]} if name in givers else {}
 
 
 def _tensor(spec: "TensorSpec") -> dict[str, Any]:
@@ -105,7 +120,8 @@ def _print(name: str, row: dict[str, Any]) -> None:
         for spec in row[f"{kind}s"]:
             shape = ", ".join(map(str, spec["shape"]))
             shared = f", shared with {', '.join(spec['shared_with'])}" if spec.get("shared_with") else ""
-            typer.echo(printable(f"{indent}{kind} {spec['name']}: {spec['dtype']} [{shape}]{shared}"))
+            given = f", given by {spec['given_by']}" if "given_by" in spec else ""
+            typer.echo(printable(f"{indent}{kind} {spec['name']}: {spec['dtype']} [{shape}]{shared}{given}"))
 
 
 def _size_text(size: int) -> str:

@@ -125,7 +125,9 @@ def _merge_functions(schema: Schema) -> None:
     """Describe models with and without functions by one definition: no key is required, so that they would not differ."""
     definitions = schema["$defs"]
     model, functions = definitions["ModelConfig"], definitions.pop("FunctionsConfig")
-    model["properties"]["functions"] = functions["properties"]["functions"]
+    model["properties"] |= {
+        name: entry for name, entry in functions["properties"].items() if name not in model["properties"]
+    }
     models = schema["properties"]["models"]
     models["anyOf"][0]["additionalProperties"] = _nullable({"$ref": "#/$defs/ModelConfig"})
 

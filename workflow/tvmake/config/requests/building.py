@@ -39,3 +39,7 @@ class JoinRequest(Strict):
     target_name: str
     functions: list[str]
     """The functions' names, in the order of the config."""
+    links: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """By function: its outputs that others take, with the names of their inputs or states."""
+    separate_states: list[str] = Field(default_factory=list)
+    """Names of states that each function has for itself."""

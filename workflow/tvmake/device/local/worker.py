@@ -9,7 +9,7 @@ that a user can correct, ``RESULT.error`` (kind, where, problem, remedy).
 import json
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,12 +83,16 @@ class LoadedPackage:
         given = weights or Weights(WeightFile(directory / WEIGHTS), names)
         self.params = given.on(self.device)
         self.states = self.new_states()
-        self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray]] = {}
-        """For ``outputs_of``, by index: the last run's tensors, and arrays that share their memory."""
+        self._arguments: dict[int, tuple[tvm.runtime.Tensor, np.ndarray, np.ndarray | None]] = {}
+        """For ``outputs_of``, by index: the last run's tensors, arrays that share their memory, and constant arrays that were copied."""
 
-    def new_states(self, values: dict[StateKey, Any] | None = None) -> States:
-        """States on this device: those of a session, by default new ones at their beginning."""
-        return States(self.signature, lambda value: tvm.runtime.tensor(value, self.device), values)
+    def new_states(self, values: dict[StateKey, Any] | None = None, keys: Sequence[StateKey] | None = None) -> States:
+        """States on this device: those of a session, by default new ones at their beginning.
+
+        Args:
+            keys: those of the states among the session's values.
+        """
+        return States(self.signature, lambda value: tvm.runtime.tensor(value, self.device), values, keys)
 
     def set_inputs(self, inputs: list[np.ndarray]) -> None:
         """Set the arguments of ``main`` for all following runs."""
@@ -139,14 +143,18 @@ class LoadedPackage:
     def _argument(self, index: int, value: np.ndarray) -> tvm.runtime.Tensor:
         """The tensor for an input: the last run's with new values if its shape matches, because creating a tensor takes as long as twenty kernels."""
         if index in self._arguments:
-            tensor, array = self._arguments[index]
+            tensor, array, last = self._arguments[index]
+            is_constant = value.base is None and not value.flags.writeable  # as what another function gave
+            if is_constant and value is last:
+                return tensor
             if array.shape == value.shape and array.dtype == value.dtype:
                 np.copyto(array, value)
+                self._arguments[index] = tensor, array, value if is_constant else None
                 return tensor
         tensor = tvm.runtime.tensor(value, self.device)
         memory = _shared_array(tensor)
         if memory is not None:
-            self._arguments[index] = tensor, memory
+            self._arguments[index] = tensor, memory, None
         return tensor
 
 

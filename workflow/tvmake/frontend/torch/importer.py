@@ -8,6 +8,7 @@ import tvm
 from torch.export import ExportedProgram
 
 from tvmake.artifact.signature import Signature, TensorSpec
+from tvmake.artifact.state_names import kept_in_place
 from tvmake.errors import InputError
 from tvmake.frontend.checkpoint import name_dimensions
 from tvmake.frontend.checkpoint_files import DECODER_STATE
@@ -18,7 +19,6 @@ from tvmake.frontend.lowering.state_indices import bound_indices
 from tvmake.frontend.options import ImportOptions
 from tvmake.frontend.relax_fixes import correct_operators, drop_unused_params, lift_constants
 from tvmake.frontend.size_conditions import bind_sizes, settle_sizes
-from tvmake.frontend.state_names import kept_in_place
 from tvmake.frontend.states import begin_with, reorder
 from tvmake.frontend.torch import program as exported
 from tvmake.frontend.torch import refusals

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tvmake.artifact import paths
 from tvmake.cache.recipe import Recipe
 from tvmake.config.requests.building import JoinRequest
+from tvmake.config.root import FunctionsConfig
 from tvmake.stages.descriptor import Input, Log, Output, Stage
 
 if TYPE_CHECKING:
@@ -39,20 +40,28 @@ def join(
     from tvmake.artifact.joined import Joined
     from tvmake.artifact.joining import join as join_packages
     from tvmake.artifact.package import WEIGHTS, inspect_functions
-    from tvmake.artifact.states import unshared_states
+    from tvmake.artifact.states import shared_states, unshared_states
     from tvmake.artifact.weights.contents import distinct_bytes
     from tvmake.storage.files import digest_file
 
     functions = dict(zip(request.functions, packages, strict=True))
     manifest = join_packages(
-        functions, package, model=request.model, precision=request.precision, target_name=request.target_name
+        functions,
+        package,
+        model=request.model,
+        precision=request.precision,
+        target_name=request.target_name,
+        links=request.links,
+        separate_states=request.separate_states,
     )
+    signatures = {name: own.signature for name, own in inspect_functions(package)[1].items()}
     record = Joined(
         functions={name: digest_file(file) for name, file in functions.items()},
         package_sha256=digest_file(package),
         package_bytes=package.stat().st_size,
         params_bytes=manifest.files[WEIGHTS].size,
-        notes=unshared_states({name: own.signature for name, own in inspect_functions(package)[1].items()}),
+        notes=unshared_states(signatures, manifest.separate_states),
+        shared_states=shared_states(signatures, manifest.separate_states),
         distinct_bytes=distinct_bytes(networks or ()),
     )
     stage_json.save(record, joined)
@@ -61,7 +70,16 @@ def join(
 
 def join_request(job: JobContext) -> JoinRequest:
     """The functions of a package."""
-    return JoinRequest(model=job.group, precision=job.precision, target_name=job.target, functions=[*job.functions])
+    model = job.config.models[job.group]
+    assert isinstance(model, FunctionsConfig)
+    return JoinRequest(
+        model=job.group,
+        precision=job.precision,
+        target_name=job.target,
+        functions=[*job.functions],
+        links=model.links,
+        separate_states=model.separate_states,
+    )
 
 
 STAGE = Stage(

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.state_names import kept_in_place
 from tvmake.errors import InputError, MachineError
 from tvmake.frontend.options import ImportOptions
-from tvmake.frontend.state_names import kept_in_place
 from tvmake.validate.runtime import Runtime, library_version
 
 

@@ -1,7 +1,7 @@
 """The names of states in ``state: {INPUT: OUTPUT}``, without TVM."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 NUMBER = "%d"
 """The part of a name that matches a number."""
@@ -16,3 +16,9 @@ def kept_in_place(state: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """The inputs that are states because the network writes to them: those that ``state`` maps to themselves."""
     patterns = [name_pattern(given) for given, kept in state.items() if given == kept]
     return [name for name in names if any(pattern.fullmatch(name) for pattern in patterns)]
+
+
+def insert_numbers(pattern: str, numbers: Sequence[str]) -> str:
+    """The name that a pattern has with these numbers, one for each ``%d``."""
+    first, *rest = pattern.split(NUMBER)
+    return first + "".join(number + part for number, part in zip(numbers, rest, strict=True))
