@@ -105,6 +105,33 @@ def test_a_function_that_failed_is_the_reason_for_no_package(run):
     assert (loser.why, loser.reason) == ("failed", "chat.encode: failed at build: no g++")
 
 
+def test_the_page_has_a_table_of_packages(run):
+    shared = {f"past_{number}": ["decode", "encode"] for number in range(6)}
+    notes = ["the state 'h' is not shared"]
+    entry = add_functions(run, "float32", 1.0, 1.0)
+    record = file(run, "joined.json", "float32")
+    joined = stage_json.load(Joined, record).model_copy(update={"shared_states": shared, "notes": notes})
+    stage_json.save(joined, record)
+    missing = PackageEntry(model="chat", precision="int8", target="cpu", functions=list(FUNCTIONS))
+    summary = summary_of(run, entry, missing)
+    assert [row.shared_states for row in summary.packages] == [shared, {}]
+    page = run.file("index.html").read_text()
+    table = page.partition('id="joined"')[2].partition("</section>")[0]
+    assert ">chat/float32/cpu</a>" in table
+    assert '<a href="#variant-1">decode</a>, <a href="#variant-2">encode</a>' in table
+    assert "700 bytes" in table
+    assert table.count("1.0 MB") == 2
+    assert "past_0, past_1, past_2, past_3 and 2 more by decode and encode" in table
+    assert "the state &#39;h&#39; is not shared" in table
+    assert "chat.decode/int8/cpu: it was not made" in table
+
+
+def test_the_page_has_no_such_table_without_packages(run):
+    run.add(samples_ms=samples(1.0))
+    summary_of(run)
+    assert 'id="joined"' not in run.file("index.html").read_text()
+
+
 @pytest.mark.parametrize("gone", ["joined.json", "joined/package.tar"])
 def test_functions_that_were_not_joined_are_no_package(run, gone: str):
     entry = add_functions(run, "float32", 1.0, 1.0)

@@ -35,8 +35,14 @@ class PackageRow(FailsFast, BaseModel):
     """Size of the distinct weights of the functions' networks, before builds pack them."""
     notes: list[str] = []
     """States that functions do not share, though they have the same name."""
+    shared_states: dict[str, list[str]] = {}
+    """States that several functions have, each with these functions."""
     cause: str | None = None
     """Why there is no package."""
+
+    def function_name(self, variant: str) -> str:
+        """The name of one of ``functions`` in the package."""
+        return variant.partition("/")[0].removeprefix(f"{self.model}.")
 
     @property
     def variant(self) -> str:
@@ -82,6 +88,7 @@ def _row(
             **figures,
             "package": package.relative_to(request.results).as_posix(),
             "notes": joined.notes,
+            "shared_states": joined.shared_states,
             "distinct_bytes": joined.distinct_bytes,
         }
     )
@@ -89,7 +96,7 @@ def _row(
 
 def package_line(row: PackageRow) -> str:
     """A package in one line."""
-    names = ", ".join(name.partition("/")[0].removeprefix(f"{row.model}.") for name in row.functions)
+    names = ", ".join(map(row.function_name, row.functions))
     if row.params_bytes is None:
         return f"no package with {names}: {row.cause}"
     share = f", {row.params_bytes / row.distinct_bytes:.2f} × the distinct ones" if row.distinct_bytes else ""

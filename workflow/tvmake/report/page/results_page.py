@@ -19,6 +19,7 @@ from tvmake.report.page.comparison import Comparison, comparisons, headlines, na
 from tvmake.report.page.html import Cell, number, render
 from tvmake.report.page.kernels import CURVES, search
 from tvmake.report.page.network import Network, networks
+from tvmake.report.page.packages import package_entries
 from tvmake.report.page.panels import noise_words, panels
 from tvmake.report.page.plots import plots
 from tvmake.report.page.runs import compare_runs
@@ -126,6 +127,7 @@ def render_page(
         curves=CURVES,
         history=compare_runs(summary, runs, anchors),
         devices=_devices(results),
+        packages=package_entries(summary.packages, anchors),
     )
 
 

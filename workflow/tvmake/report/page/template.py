@@ -57,6 +57,18 @@ PAGE = """{% extends "frame" %}{% from "macros" import region, sortable, cells, 
 {% if missed %}<details{% if missed | length <= 5 %} open{% endif %}><summary>Goals missed by {{ missed | length }} of {{ entries | length }} variants</summary>
 <ul>{% for entry in missed %}{% for line in entry.missed %}<li data-variant="{{ entry.anchor }}"><a href="#{{ entry.anchor }}">{{ entry.row.variant }}</a>: <span class="fail">{{ line }}</span></li>{% endfor %}{% endfor %}</ul></details>{% endif %}
 </section>{% endif %}
+{% if packages %}<section aria-labelledby="joined">
+<h2 id="joined">Packages with several functions</h2>
+{% call region("Packages with several functions") %}<table>
+<thead><tr><th scope="col">package</th><th scope="col">functions</th><th scope="col" class="n">size</th><th scope="col" class="n">weights</th><th scope="col" class="n">distinct weights</th><th scope="col">shared states</th><th scope="col">remarks</th></tr></thead>
+<tbody>{% for entry in packages %}<tr><th scope="row">{% if entry.row.package %}<a href="{{ entry.row.package }}">{{ entry.row.variant }}</a>{% if entry.row.best %} <span class="best">best</span>{% endif %}{% else %}{{ entry.row.variant }}{% endif %}</th>
+<td>{% for part in entry.functions %}{% if part.anchor %}<a href="#{{ part.anchor }}">{{ part.name }}</a>{% else %}{{ part.name }}{% endif %}{{ ", " if not loop.last }}{% endfor %}</td>
+<td class="n">{{ entry.size }}</td><td class="n">{{ entry.weights }}</td><td class="n">{{ entry.distinct }}</td>
+<td>{% for line in entry.shared %}{{ line }}{{ "; " if not loop.last }}{% endfor %}</td>
+<td>{% if entry.row.cause %}<span class="failed">{{ entry.row.cause }}</span>{% endif %}{% for note in entry.row.notes %}<span class="weak">{{ note }}</span>{{ "; " if not loop.last }}{% endfor %}</td></tr>
+{% endfor %}</tbody></table>{% endcall %}
+<p class="note">Distinct weights: those of the networks, before kernels pack them.</p>
+</section>{% endif %}
 {% if compiled %}<section aria-labelledby="compiled" data-group>
 <h2 id="compiled">Built but not run</h2>
 <p class="note">Their targets have no device.</p>
