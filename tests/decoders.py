@@ -114,6 +114,14 @@ def write_language_model(directory: Path, kind: str, **sizes: Any) -> None:
     model.save_pretrained(directory)
 
 
+def write_tokenizer(directory: Path, tokens: int) -> None:
+    """A tokenizer.json of words ``w0``, ``w1``, …"""
+    model = {"type": "WordLevel", "vocab": {f"w{number}": number for number in range(tokens)}, "unk_token": "w0"}
+    parts = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
+    values = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}, "model": model, **parts}
+    (directory / "tokenizer.json").write_text(json.dumps(values))
+
+
 def greedy(directory: Path, prompt: list[int], steps: int) -> list[int]:
     """The tokens that transformers' own ``generate`` chooses."""
     import torch

@@ -17,7 +17,7 @@ from tvmake.artifact.functions import (
 )
 from tvmake.artifact.links import Links, resolve_links, resolve_names
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, FileEntry, Manifest
-from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, SELF_TEST, WEIGHTS, unpack
+from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, OPTIONAL, WEIGHTS, unpack
 from tvmake.artifact.weights.contents import Content, read_contents
 from tvmake.artifact.weights.file_format import StoredTensor, TensorForm, stored_tensors, write_tensors
 from tvmake.artifact.weights.names import unused_name
@@ -97,7 +97,7 @@ def join(
             write_tensors([weight.form for weight in weights], _data(weights), opened)
         files = {WEIGHTS: joined}
         for function in functions:
-            present = (name for name in (LIBRARY, MANIFEST, SELF_TEST) if (function.directory / name).is_file())
+            present = (name for name in (LIBRARY, MANIFEST, *OPTIONAL) if (function.directory / name).is_file())
             files |= {f"{function.name}/{name}": function.directory / name for name in present}
         digests = {
             name: FileEntry(sha256=digest_file(file), size=file.stat().st_size) for name, file in sorted(files.items())

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tvmake.artifact.functions import FUNCTIONS_SCHEMA_VERSION, LINKS_SCHEMA_VERSION, FunctionsManifest
 from tvmake.artifact.manifest import OLDEST_SCHEMA_VERSION, FileEntry, Manifest
+from tvmake.artifact.tokenizer_file import TOKENIZER
 from tvmake.errors import InputError
 from tvmake.storage.documents import parse
 from tvmake.storage.files import DigestSink, Sink, digest_file
@@ -21,6 +22,7 @@ from tvmake.storage.tar import Content, Member, extract, read_tar, write_tar
 LIBRARY, MANIFEST, WEIGHTS, SELF_TEST = "mod.so", "mod.json", "mod.params", "self_test.npz"
 PACKAGE = "package.tar"
 REQUIRED = (LIBRARY, MANIFEST, WEIGHTS)
+OPTIONAL = (SELF_TEST, TOKENIZER)
 
 MOST_MANIFEST_BYTES = 16 << 20
 """mod.json is read as a whole; that of a large network has a few MB."""
@@ -148,7 +150,7 @@ def _check_function_files(manifest: FunctionsManifest, where: str) -> None:
     required = {WEIGHTS, *(f"{name}/{file}" for name in names for file in (MANIFEST, LIBRARY))}
     if missing := sorted(required - set(manifest.files)):
         raise InputError(where, f"mod.json does not list {missing[0]}", AGAIN)
-    if unknown := sorted(set(manifest.files) - required - {f"{name}/{SELF_TEST}" for name in names}):
+    if unknown := sorted(set(manifest.files) - required - {f"{name}/{file}" for name in names for file in OPTIONAL}):
         raise InputError(where, f"mod.json lists {unknown[0]!r}, which is not a file of a function", AGAIN)
 
 
@@ -241,7 +243,7 @@ def load_functions(directory: Path, manifest: FunctionsManifest, where: str) -> 
 def _check_functions(manifest: FunctionsManifest, read: Mapping[str, Manifest], where: str) -> None:
     for function in manifest.functions:
         own = read[function.name]
-        for file in (LIBRARY, SELF_TEST):
+        for file in (LIBRARY, *OPTIONAL):
             if own.files.get(file) != manifest.files.get(f"{function.name}/{file}"):
                 raise InputError(where, f"{function.name}/{MANIFEST} belongs to another {file}", AGAIN)
         if len(own.parameters) != len(function.weights):

@@ -27,6 +27,9 @@ class ExportOptions(Strict):
     processor, so only packages without a self-test are byte-identical when built on other processors. A sample passes if it
     reaches the default goals of the precision, or the model's own goals if they are weaker."""
 
+    tokenizer: bool = True
+    """Whether the package of a language model has the tokenizer.json of its directory, for ``tvmake run PACKAGE --prompt TEXT``."""
+
     @property
     def test(self) -> SelfTest | None:
         """The options of the self-test; None for no self-test."""

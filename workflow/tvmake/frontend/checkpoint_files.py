@@ -4,6 +4,8 @@ import json
 import os
 from collections.abc import Mapping
 
+from tvmake.artifact.tokenizer_file import TOKENIZER
+
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -19,6 +21,12 @@ def is_checkpoint(source: str) -> bool:
     """Whether a path is a directory with a config and weights."""
     with_config = os.path.isfile(os.path.join(source, CONFIG))  # noqa: PTH113, PTH118  # False for a name that is too long
     return with_config and any(name.endswith((".safetensors", INDEX)) for name in os.listdir(source))  # noqa: PTH208
+
+
+def tokenizer_of(source: str) -> str | None:
+    """The tokenizer.json in a language model's directory, if there is one."""
+    file = os.path.join(source, TOKENIZER)  # noqa: PTH118
+    return file if os.path.isfile(file) and is_checkpoint(source) else None  # noqa: PTH113
 
 
 def checkpoint_files(source: str) -> list[str]:

@@ -1,12 +1,16 @@
 """Check what a config says of its models against their files, as far as these can be read without running code or an import."""
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from tvmake.artifact.links import resolve_links, resolve_names
 from tvmake.artifact.signature import Signature
+from tvmake.artifact.tokenizer_file import check_vocabulary
 from tvmake.config.reading.load import one_or_many
-from tvmake.config.root import FunctionsConfig, ModelConfig
+from tvmake.config.root import FunctionsConfig, ModelConfig, override
 from tvmake.errors import InputError, TvmakeError
+from tvmake.frontend.checkpoint import read_config
+from tvmake.frontend.checkpoint_files import tokenizer_of
 from tvmake.frontend.configured_inputs import check_inputs
 from tvmake.frontend.inspect import Declared, configured, inspect_sources
 from tvmake.frontend.state_pairs import without_states
@@ -26,7 +30,32 @@ def check_models(plan: Plan) -> dict[str, Signature]:
     """
     signatures = _read_signatures(plan, plan.config.networks, must_be_readable=True)
     check_links(plan, signatures)
+    check_tokenizers(plan, plan.config.networks)
     return signatures
+
+
+def check_tokenizers(plan: Plan, names: Collection[str]) -> None:
+    """Refuse tokenizers with tokens that their networks lack, of models that can be read.
+
+    Raises:
+        InputError, ErrorList: naming the file.
+    """
+    errors: list[TvmakeError] = []
+    for name in names:
+        model = plan.config.networks[name]
+        file = tokenizer_of(model.source)
+        if file is None or not override(plan.config.export, model.export).tokenizer:
+            continue
+        try:
+            vocabulary = read_config(Path(model.source)).vocabulary
+        except InputError:
+            continue  # the import reports it
+        try:
+            check_vocabulary(Path(file), vocabulary)
+        except InputError as error:
+            errors.append(error)
+    if errors:
+        raise one_or_many(errors)
 
 
 def check_links(plan: Plan, signatures: Mapping[str, Signature]) -> None:
@@ -61,6 +90,7 @@ def check_names(plan: Plan, names: Collection[str]) -> None:
     Raises:
         InputError, ErrorList: naming the key, and the nearest name.
     """
+    check_tokenizers(plan, names)
     models = {name: plan.config.networks[name] for name in names}
     linked = {
         network

@@ -14,6 +14,7 @@ from pydantic import Field
 from tvmake.artifact.manifest import Manifest
 from tvmake.artifact.signature import StateSpec, TensorSpec
 from tvmake.artifact.states import PackageStates, StateKey
+from tvmake.artifact.tokenizer_file import TOKENIZER
 from tvmake.benchmark.ops import KernelRow
 from tvmake.benchmark.statistics import LatencyStatistics
 from tvmake.errors import InputError
@@ -200,6 +201,12 @@ class Package:
     def states(self) -> tuple[StateSpec, ...]:
         """Names, shapes and types of the tensors that the package keeps from run to run; they begin as zeros."""
         return self.manifest.signature.states
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """The tokenizer.json that the package has, in this machine's store; None if it has none."""
+        file = self._opened.directory / self._name / TOKENIZER
+        return file if TOKENIZER in self.manifest.files else None
 
     def session(self) -> Session:
         """A sequence of runs with states of its own, over the same weights. ``session["decode"]`` runs a function of the package.

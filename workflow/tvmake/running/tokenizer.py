@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from tvmake.artifact.tokenizer_file import TOKENIZER
 from tvmake.errors import InputError, MachineError
-
-TOKENIZER = "tokenizer.json"
 
 
 class Tokenizer:

@@ -34,13 +34,14 @@ def print_generated(package: Path, prompt: Prompt, as_json: bool) -> None:
 
     import tvmake
     from tvmake.artifact.language_model import language_model
+    from tvmake.artifact.tokenizer_file import TOKENIZER
     from tvmake.process.output import counted, printable
     from tvmake.running.generation import generate
-    from tvmake.running.tokenizer import TOKENIZER, Tokenizer
+    from tvmake.running.tokenizer import Tokenizer
 
     opened = tvmake.open(package)
     model = language_model(opened.manifest.signature, prompt.tokens, prompt.logits)
-    file = prompt.tokenizer or package.parent / TOKENIZER
+    file = prompt.tokenizer or opened.tokenizer or package.parent / TOKENIZER
     needs_tokenizer = prompt.text is not None or prompt.tokenizer is not None
     tokenizer = Tokenizer(file, model.vocabulary) if needs_tokenizer else None
     ids = tokenizer.encode(prompt.text) if tokenizer and prompt.text is not None else _ids(prompt.ids or "")

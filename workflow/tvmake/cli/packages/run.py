@@ -64,7 +64,7 @@ def run(
     ] = None,
     prompt_ids: Annotated[str | None, typer.Option("--prompt-ids", metavar="ID,…", help="Generate tokens with a language model after these; --steps is their number.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="The same after a text, which needs the model's tokenizer.json.")] = None,
-    tokenizer: Annotated[Path | None, typer.Option("--tokenizer", metavar="FILE", help="The tokenizer.json. [default: beside the package]")] = None,
+    tokenizer: Annotated[Path | None, typer.Option("--tokenizer", metavar="FILE", help="The tokenizer.json. [default: in the package, or beside it]")] = None,
     temperature: Annotated[float | None, typer.Option("--temperature", metavar="T", help="Draw tokens; smaller values prefer probable ones. [default: the most probable token]")] = None,
     top_p: Annotated[float | None, typer.Option("--top-p", metavar="P", help="Draw among the most probable tokens that together have this probability.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the draws.")] = 0,

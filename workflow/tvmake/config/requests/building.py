@@ -25,6 +25,8 @@ class ExportRequest(Strict):
     """Goals for a quantised source, as recorded in the manifest; None if they are the same."""
     why_not: str = ""
     """The reason for a missing self-test that the config requests."""
+    tokenizer: str | None = Field(default=None, exclude_if=lambda tokenizer: tokenizer is None)
+    """The tokenizer.json to pack."""
 
     def goals_of(self, is_quantized: bool) -> dict[str, float]:
         """Return the goals of a package with a quantised or a floating-point source."""

@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING
 
 from tvmake.config.requests.building import ExportRequest
 from tvmake.config.validation import Goals, default_goals
+from tvmake.frontend.checkpoint_files import tokenizer_of
 
 if TYPE_CHECKING:
     from tvmake.stages.context import JobContext
 
 
 def export_request(job: JobContext) -> ExportRequest:
-    """The export options of a variant: its self-test's goals, or the reason for having no self-test."""
+    """The export options of a variant: its tokenizer, and its self-test's goals or the reason for having no self-test."""
+    tokenizer = next(iter(tokenizer_files(job)), None)
+    request = _self_test_request(job)
+    return request if tokenizer is None else request.model_copy(update={"tokenizer": tokenizer})
+
+
+def tokenizer_files(job: JobContext) -> list[str]:
+    """The tokenizer.json in the directory of a language model, if it is packed."""
+    file = tokenizer_of(job.model_config.source) if job.export.tokenizer else None
+    return [file] if file else []
+
+
+def _self_test_request(job: JobContext) -> ExportRequest:
     test = job.export.test
     if test is None:
         return ExportRequest()
