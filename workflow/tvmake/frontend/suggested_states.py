@@ -27,7 +27,7 @@ def suggest_states(signature: Signature) -> dict[str, str]:
     outputs = {spec.name: spec for spec in signature.outputs}
     found: dict[str, str] = {}
     for spec in signature.inputs:
-        for name in _next_names(spec.name):
+        for name in next_names(spec.name):
             other = outputs.get(name)
             if (
                 other
@@ -39,16 +39,17 @@ def suggest_states(signature: Signature) -> dict[str, str]:
                 break
     if len(found) == len(outputs):
         return {}
-    return _with_numbers(found)
+    return join_numbers(found)
 
 
-def _next_names(name: str) -> Iterator[str]:
+def next_names(name: str) -> Iterator[str]:
+    """The names that a state's next value may have."""
     yield from (name + suffix for suffix in SUFFIXES)
     yield from (prefix + name for prefix in PREFIXES)
     yield from (name.replace(part, other) for part, other in REPLACED if part in name)
 
 
-def _with_numbers(found: dict[str, str]) -> dict[str, str]:
+def join_numbers(found: dict[str, str]) -> dict[str, str]:
     """Pairs that differ only in a number as one pair with ``%d``."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for given, returned in found.items():

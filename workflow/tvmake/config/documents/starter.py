@@ -71,10 +71,10 @@ def starter(
         decoder: of a language model, whose keys are set.
     """
     if decoder is not None:
-        model = "\n".join([*_source(source, kind, files), *_decoder(decoder, state or {}), *_TOKENS])
+        model = "\n".join([*source_lines(source, kind, files), *_decoder(decoder, state or {}), *_TOKENS])
     else:
         model = _model(source, inputs, kind, arguments or {}, bounds or {}, files, state or {})
-    parts = [_head(source), model, _AXES, _STAGES]
+    parts = [head(source), model, AXES, STAGES]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
@@ -144,7 +144,7 @@ def _guess(name: str, axis: int, entry: StarterInput) -> int:
     return SIZES.get(meaning, SPATIAL if len(entry.shape) == 4 and axis else 1)
 
 
-def _head(source: str) -> str:
+def head(source: str) -> str:
     return f"""
 # tvmake config for {yaml_text(source)}.
 #
@@ -164,7 +164,22 @@ def _model(
     files: Sequence[str],
     state: Mapping[str, str],
 ) -> str:
-    lines = _source(source, kind, files)
+    lines = source_lines(source, kind, files)
+    lines += format_lines(kind, arguments)
+    lines += input_comments(inputs, kind)
+    if state:
+        pairs = ", ".join(f"{yaml_text(given)}: {yaml_text(returned)}" for given, returned in state.items())
+        lines += [
+            "    # Inputs whose next value is an output, by their names. With this key the package keeps them from run to run.",
+            f"    # state: {{{pairs}}}",
+        ]
+    lines += dimension_comments(inputs, bounds)
+    return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
+
+
+def format_lines(kind: str, arguments: dict[str, object]) -> list[str]:
+    """The keys of a format."""
+    lines: list[str] = []
     if kind == "factory":
         lines += [
             "    trusted: true  # a factory is Python code; the import calls it only with this line",
@@ -184,18 +199,10 @@ def _model(
         )
         lines.append("    # seed: 0  # of the weights")
         lines.append(f"    # arguments: {listed}  # these are the defaults")
-    lines += _inputs(inputs, kind)
-    if state:
-        pairs = ", ".join(f"{yaml_text(given)}: {yaml_text(returned)}" for given, returned in state.items())
-        lines += [
-            "    # Inputs whose next value is an output, by their names. With this key the package keeps them from run to run.",
-            f"    # state: {{{pairs}}}",
-        ]
-    lines += _dims(inputs, bounds)
-    return "\n".join([*lines, *_DATASET.strip("\n").splitlines()])
+    return lines
 
 
-def _source(source: str, kind: str, files: Sequence[str]) -> list[str]:
+def source_lines(source: str, kind: str, files: Sequence[str]) -> list[str]:
     lines = [
         "models:",
         f"  {yaml_text(model_name(source))}:  # name of its results",
@@ -250,7 +257,7 @@ _TOKENS = """
 """.strip("\n").splitlines()
 
 
-def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
+def input_comments(inputs: Sequence[StarterInput], kind: str) -> list[str]:
     if not inputs and kind == "keras":
         return [
             "    # Sizes of the model's dynamic dimensions. The batch is 1 by default.",
@@ -284,7 +291,7 @@ def _inputs(inputs: Sequence[StarterInput], kind: str) -> list[str]:
     return lines
 
 
-def _dims(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
+def dimension_comments(inputs: Sequence[StarterInput], bounds: Bounds) -> list[str]:
     sizes = dynamic_sizes(inputs, bounds)
     if not sizes:
         return []
@@ -334,7 +341,7 @@ _DATASET = """
     #     float16: {sqnr_db: 25}
 """
 
-_AXES = """
+AXES = """
 # Data types of values and arithmetic. Every model is compiled at every precision.
 precisions:
   - float32
@@ -366,7 +373,7 @@ targets:
 #     - {precision: float16, target: cpu}
 """
 
-_STAGES = """
+STAGES = """
 # Graph rewrites between import and build.
 # transform:
 #   fold_batch_norm: true
