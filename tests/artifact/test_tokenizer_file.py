@@ -30,7 +30,9 @@ def test_the_number_of_tokens_is_one_more_than_the_largest(tmp_path: Path, value
     assert count_tokens(write(tmp_path, values)) == count
 
 
-@pytest.mark.parametrize("values", [[], {}, {"model": 3}, {"model": {"vocab": {"a": "b"}}}, {"model": {}, "added_tokens": [{}]}])
+@pytest.mark.parametrize(
+    "values", [[], {}, {"model": 3}, {"model": {"vocab": {"a": "b"}}}, {"model": {}, "added_tokens": [{}]}]
+)
 def test_a_damaged_file_is_refused(tmp_path: Path, values: Any):
     with pytest.raises(InputError, match="is not a tokenizer, or damaged"):
         count_tokens(write(tmp_path, values))

@@ -7,7 +7,7 @@ target has a kernel for it, other operators from a copy.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -38,12 +38,15 @@ class CachedNetwork:
     """For states whose size changes up to a known maximum: why they are copied in each run, by name."""
 
 
-def write_caches_in_place(module: "tvm.IRModule", signature: Signature, target: "tvm.target.Target") -> CachedNetwork:
+def write_caches_in_place(
+    module: "tvm.IRModule", signature: Signature, target: "tvm.target.Target", owner: Signature | None = None
+) -> CachedNetwork:
     """Write the new rows of states in place.
 
     Args:
         module: a transformed network.
         signature: its own; that of the result has the buffers, and states for their lengths behind the others.
+        owner: that of another function of the package. Buffers get the sizes of its own, so that both share them.
     """
     backend = backend_of(target)
     if not signature.states or backend.has_textures or backend.offloads_to_clml or backend.needs_fixed_sizes:
@@ -52,7 +55,8 @@ def write_caches_in_place(module: "tvm.IRModule", signature: Signature, target: 
     recognition = recognize_caches(simple, signature)
     if not recognition.caches:
         return CachedNetwork(module, signature, recognition.obstacles)
-    rewriting = _CacheMutator(simple, signature, recognition.caches, target)
+    caches = [_follow_size(cache, signature.states[cache.number], owner) for cache in recognition.caches]
+    rewriting = _CacheMutator(simple, signature, caches, target)
     return CachedNetwork(rewriting.rewrite(), rewriting.signature(), recognition.obstacles)
 
 
@@ -239,6 +243,18 @@ class _CacheMutator(PyExprMutator):
             results.append(self.builder_.emit(zeros, "next_length"))
         returned = self.builder_.emit_output(self.builder_.normalize(relax.Tuple(results)), "results")
         self.set_var_remap(binding.var, returned)
+
+
+def _follow_size(cache: Cache, state: StateSpec, owner: Signature | None) -> Cache:
+    """The cache with as many rows as that of another function, if these are enough for all that one run may find there."""
+    for other in owner.states if owner else ():
+        if (other.name, other.dtype, len(other.shape)) != (state.name, state.dtype, len(state.shape)):
+            continue
+        rows = other.shape[cache.axis]
+        is_buffer = other.source_shapes is not None and isinstance(rows, int)
+        if is_buffer and rows >= cache.most_past:
+            return replace(cache, capacity=rows)
+    return cache
 
 
 def _full_type(kind: Any, cache: Cache) -> Any:

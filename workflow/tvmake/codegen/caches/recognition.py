@@ -46,7 +46,10 @@ class Cache:
     """The dimension that counts them."""
     total: Any
     """Their number in the next value."""
+    most_past: int
+    """The most rows before a run."""
     capacity: int
+    """The rows of the buffer: the most before a run, and its new ones."""
     appends: Mapping[Any, Append]
     """By the variable of the concatenation."""
 
@@ -142,6 +145,7 @@ class _Growth:
     axis: int
     past: Any
     total: Any
+    most_past: int
     capacity: int
 
 
@@ -166,7 +170,7 @@ def _growth(state: Any, following: Any, bounds: Mapping[str, Any]) -> _Growth | 
     count = int(new) if isinstance(new, tirx.IntImm) else (bounds.get(str(getattr(new, "name", "")), (0, None))[1] or 1)
     if count < 1 or any(past.same_as(extent) for other, extent in enumerate(before) if other != axis):
         return None
-    return _Growth(axis, past, total, most + count)
+    return _Growth(axis, past, total, most, most + count)
 
 
 def _recognize(
@@ -190,7 +194,7 @@ def _recognize(
         if concat in appends:
             raise _Obstacle("its next value has the same rows twice")
         appends[concat] = Append(new, view, axis, growth.past)
-    return Cache(number, growth.axis, growth.past, growth.total, growth.capacity, appends)
+    return Cache(number, growth.axis, growth.past, growth.total, growth.most_past, growth.capacity, appends)
 
 
 def _keeps_values(narrow: str, wide: str) -> bool:

@@ -80,13 +80,14 @@ def build(
     target = tvm_target(request.target, where)
     bound = stage_json.load(Signature, signature)
     records = stage_json.load(BestSet, best) if best else None
-    cached = write_caches_in_place(load_module(module), bound, target)
+    owner = load_manifest(layout, str(layout)) if layout else None
+    cached = write_caches_in_place(load_module(module), bound, target, owner.signature if owner else None)
     loaded, bound = cached.module, cached.signature
     inputs = len(bound.arguments)
     offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None
     record = PassRecord() if "passes" in request.build.dump else None
     times = PassTimes() if "times" in request.build.dump else None
-    widths = read_widths(load_manifest(layout, str(layout)), layout_params, params) if layout and layout_params else {}
+    widths = read_widths(owner, layout_params, params) if owner and layout_params else {}
     lowered, executable = lower_and_generate(loaded, target, request, inputs, records, record, times, widths)
     covered = coverage(lowered, target, records)
     without_schedule = unscheduled(lowered, target, has_rules=request.build.schedule_rules)
@@ -177,7 +178,7 @@ STAGE = Stage(
             "mod.json",
             "layout",
             lambda job: [job.layout_owner.file("mod.json")] if job.layout_owner else [],
-            "mod.json of a package over the same weights, to follow its layout.",
+            "mod.json of a package over the same weights and states, to follow their layout and sizes.",
             is_optional=True,
         ),
         Input(
