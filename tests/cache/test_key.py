@@ -16,7 +16,7 @@ from tvmake.cache.compiler import compiler_identity
 from tvmake.cache.errors import NotCacheableError
 from tvmake.cache.key import Work, key, material
 from tvmake.codegen.options import BuildOptions
-from tvmake.config.requests.building import BuildRequest
+from tvmake.config.requests.building import BuildRequest, ExportRequest
 from tvmake.config.requests.tuning import ExtractRequest
 from tvmake.config.target import TargetConfig
 from tvmake.frontend.formats import FRONTENDS
@@ -116,7 +116,7 @@ def test_external_data_of_an_onnx_model_counts(files):
 
 
 def test_export_moves_bytes_only_so_that_the_machine_does_not_count(files):
-    made = material(work_of("export", None, {"lib": files / "module"}, {"package": files / "out"}))
+    made = material(work_of("export", ExportRequest(), {"lib": files / "module"}, {"package": files / "out"}))
     assert not {"machine", "environment", "compiler"} & made.keys()
 
 
@@ -177,8 +177,8 @@ def test_each_option_changes_the_key(files, change):
 
 
 def test_which_outputs_are_wanted_changes_the_key(files):
-    work = work_of("export", None, {"lib": files / "module"}, {"package": files / "out"})
-    assert of(work) != of(work_of("export", None, work.inputs, {**work.outputs, "more": files / "list"}))
+    work = work_of("export", ExportRequest(), {"lib": files / "module"}, {"package": files / "out"})
+    assert of(work) != of(work_of("export", ExportRequest(), work.inputs, {**work.outputs, "more": files / "list"}))
 
 
 @pytest.mark.parametrize(
