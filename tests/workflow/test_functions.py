@@ -207,6 +207,21 @@ def test_a_failed_function_costs_the_others_only_the_package(project: Project, t
     assert choice["losers"][0]["reason"].startswith("net.encode: failed at import: text.onnx")
 
 
+def test_functions_whose_layout_owner_failed_say_so(project: Project, tmp_path: Path):
+    copied = copy_of(project, tmp_path)
+    normalizer = helper.make_node("StringNormalizer", ["x"], ["y"])
+    onnx.save(models.model([normalizer], {"x": (onnx.TensorProto.STRING, [1])}, ["y"]), copied.directory / "text.onnx")
+    copied.edit("models.net.functions.decode.source", "text.onnx")
+    shutil.rmtree(copied.directory / "results/net.encode/float32/cpu")
+    assert copied.make().returncode != 0
+    summary = copied.result("results/summary.json")
+    (row,) = (row for row in summary["rows"] if row["model"] == "net.encode")
+    assert (row["verdict"], row["stage"]) == ("not made", "build")
+    assert row["cause"] == "it follows the layout of weights of net.decode, which has no package"
+    assert row["remedy"] == "correct net.decode, or name another function first in `functions`"
+    assert {row["model"] for row in summary["rows"] if row["verdict"] == "pass"} == {"split.step", "split.whole"}
+
+
 def test_stale_results_of_a_model_without_functions_are_removed_and_joined_ones_kept(project: Project, tmp_path: Path):
     copied = copy_of(project, tmp_path)
     assert "nothing is stale" in copied.run("tvmake", "clean", "--stale").stdout

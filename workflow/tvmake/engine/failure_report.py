@@ -43,7 +43,7 @@ def report_failures(plan: Plan, began: float) -> Summary:
             finished.append(row)
             read += plan.outputs_of(variant).keys() & inputs
         else:
-            unmade.append(_row(row, plan.jobs(variant), began))
+            unmade.append(_row(row, plan.jobs(variant), began, _layout_owner(plan, row)))
     for job in jobs.values():
         forget(job.outputs)
     request = request.model_copy(update={"variants": finished})
@@ -105,7 +105,13 @@ def _changed_files(recorded: Mapping[str, str]) -> list[str]:
     return [name for name, digest in recorded.items() if Path(name).exists() and not digests.has(name, digest)]
 
 
-def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
+def _layout_owner(plan: Plan, variant: VariantRow) -> str:
+    """The network whose layout of weights a variant follows; empty if it chooses its own."""
+    first = next(iter(plan.config.functions(plan.config.group_of(variant.model)).values()), "")
+    return first if first != variant.model else ""
+
+
+def _row(variant: VariantRow, jobs: Iterable[Job], began: float, layout_owner: str) -> SummaryRow:
     """The row of a variant that was not made, with its first job that failed in this run, or its first missing job."""
     missing = [job for job in jobs if not _is_made(job)]
     failed = next(
@@ -123,6 +129,10 @@ def _row(variant: VariantRow, jobs: Iterable[Job], began: float) -> SummaryRow:
         if not altered and (remade := next(iter(_rebuilt_inputs(missing[0])), None)):
             cause = f"{remade} was rebuilt since"
         elif not altered and (absent := next((name for name in missing[0].inputs if not Path(name).exists()), None)):
+            if missing[0].stage == "build" and layout_owner in Path(absent).parts:
+                cause = f"it follows the layout of weights of {layout_owner}, which has no package"
+                remedy = f"correct {layout_owner}, or name another function first in `functions`"
+                return SummaryRow(**named, verdict="not made", stage="build", cause=cause, remedy=remedy)
             cause = f"it needs {absent}, which is not made"
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
     cause, *remedy = failure_lines(Path(failed.log))
