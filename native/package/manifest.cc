@@ -23,7 +23,7 @@ namespace json = tvm::ffi::json;
 using tvm::ffi::Any;
 using tvm::ffi::String;
 
-constexpr int64_t kOldestSchemaVersion = 2, kFunctionsSchemaVersion = 5;
+constexpr int64_t kOldestSchemaVersion = 2, kFunctionsSchemaVersion = 5, kLinksSchemaVersion = 6;
 constexpr std::size_t kMostFunctions = 16, kLongestFunctionName = 64;
 
 constexpr char kRebuildRuntime[] = "rebuild the runtime with the tvmake that wrote the package: `tvmake runtime build`";
@@ -173,6 +173,10 @@ json::Object ReadDocument(const std::string& directory) {
   const std::string canonical = CanonicalJsonWithout(text, "own_sha256");
   const auto document = json::Parse(text).cast<json::Object>();
   const auto version = At(document, "schema_version").as<int64_t>();
+  if (version && *version == kLinksSchemaVersion) {
+    RefuseInput(directory, "its functions give each other values, which only Python does",
+                "join the functions without `links` and `separate_states`, and pass the values");
+  }
   if (!version || *version < kOldestSchemaVersion || *version > kFunctionsSchemaVersion) {
     const bool is_newer = version && *version > kFunctionsSchemaVersion;
     RefuseInput(directory,
@@ -230,7 +234,7 @@ void CheckFunctionFiles(const std::string& directory, const std::vector<std::str
   std::set<std::string> required = {kWeights}, allowed = {kWeights};
   for (const std::string& function : functions) {
     for (const char* file : {kManifest, kLibrary}) required.insert(function + "/" + file);
-    allowed.insert(function + "/" + kSelfTest);
+    for (const char* file : {kSelfTest, kTokenizer}) allowed.insert(function + "/" + file);
   }
   allowed.insert(required.begin(), required.end());
   for (const auto& [key, entry] : files) {
@@ -255,7 +259,7 @@ Manifest ReadFunction(const std::string& directory, const json::Object& row, con
   const std::string name = Text(row, "name"), own_directory = directory + "/" + name;
   const json::Object own = ReadDocument(own_directory);
   if (HasFunctions(own)) RefuseInput(own_directory, "is a package with functions inside another one", kMakeAgain);
-  for (const char* file : {kLibrary, kSelfTest}) {
+  for (const char* file : {kLibrary, kSelfTest, kTokenizer}) {
     if (DigestIn(At(own, "files").cast<json::Object>(), file) != DigestIn(files, name + "/" + file)) {
       RefuseInput(directory, name + "/mod.json belongs to another " + file, kMakeAgain);
     }

@@ -18,6 +18,7 @@ constexpr char kManifest[] = "mod.json";
 constexpr char kWeights[] = "mod.params";
 
 constexpr char kSelfTest[] = "self_test.npz";
+constexpr char kTokenizer[] = "tokenizer.json";
 
 // What a package tests itself by, as tvmake.artifact.manifest.SelfTest says.
 struct SelfTest {

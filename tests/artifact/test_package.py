@@ -159,7 +159,7 @@ def test_a_manifest_of_another_version_is_named(package: Path, tmp_path: Path):
         return info, json.dumps({**json.loads(data), "schema_version": 7}).encode() if info.name == MANIFEST else data
 
     repacked(package, older)
-    with pytest.raises(InputError, match="schema version 7, expected 2 to 5\n  use the tvmake that wrote it"):
+    with pytest.raises(InputError, match="schema version 7, expected 2 to 6\n  use the tvmake that wrote it"):
         extracted(package, tmp_path)
 
 

@@ -412,12 +412,12 @@ def test_a_runtime_that_is_too_old_for_a_package_says_so(accumulator: Path, prog
     directory = tmp_path / "later"
     shutil.copytree(accumulator, directory)
     manifest = json.loads((directory / "mod.json").read_text())
-    (directory / "mod.json").write_text(json.dumps({**manifest, "schema_version": 6}))
+    (directory / "mod.json").write_text(json.dumps({**manifest, "schema_version": 7}))
     done = run([str(programs / "tvmake-run")], "--package", directory)
     assert (done.returncode, done.stderr.splitlines()) == (
         1,
         [
-            f"error: {directory}: mod.json has schema version 6, expected 2 to 5",
+            f"error: {directory}: mod.json has schema version 7, expected 2 to 5",
             "  rebuild the runtime with the tvmake that wrote the package: `tvmake runtime build`",
         ],
     )

@@ -284,7 +284,7 @@ def test_a_package_of_before_is_refused_in_one_line(tmp_path: Path, library: byt
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     assert run(["verify", str(package)]) == 1
-    assert capsys.readouterr().err == f"error: {package}: mod.json has schema version 1, expected 2 to 5\n" + (
+    assert capsys.readouterr().err == f"error: {package}: mod.json has schema version 1, expected 2 to 6\n" + (
         "  rebuild the package with `tvmake make`, or copy it again from its source\n"
     )
 
