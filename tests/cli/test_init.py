@@ -30,7 +30,7 @@ def directory(tmp_path, monkeypatch):
 
 
 def written(model: str) -> Plan:
-    init(model, Path("tvmake.yaml"), force=False)
+    init([model], Path("tvmake.yaml"), force=False)
     return Plan(load([Path("tvmake.yaml")]))
 
 
@@ -170,16 +170,16 @@ def test_every_example_in_the_comments_is_a_valid_key(directory):
 def test_a_model_with_the_longest_name_is_read_and_the_next_command_can_be_typed(directory, capsys):
     name = f"{'n' * 250}.onnx"
     (directory / name).write_bytes((RESOURCES / "digits.onnx").read_bytes())
-    init(name, Path("my config.yaml"), force=False)
+    init([name], Path("my config.yaml"), force=False)
     assert "`tvmake check -c 'my config.yaml'`" in capsys.readouterr().out
 
 
 def test_an_existing_file_is_kept_unless_forced():
     Path("tvmake.yaml").write_text("mine")
     with pytest.raises(InputError, match="already exists"):
-        init("zoo:resnet18", Path("tvmake.yaml"), force=False)
+        init(["zoo:resnet18"], Path("tvmake.yaml"), force=False)
     assert Path("tvmake.yaml").read_text() == "mine"
-    init("zoo:resnet18", Path("tvmake.yaml"), force=True)
+    init(["zoo:resnet18"], Path("tvmake.yaml"), force=True)
     assert load([Path("tvmake.yaml")]).models
 
 
@@ -200,7 +200,7 @@ def test_a_file_that_is_not_a_model_is_refused_and_nothing_is_written(model, pro
     if "format" in problem:
         Path(model).write_bytes(b"?")
     with pytest.raises(InputError) as caught:
-        init(model, Path("tvmake.yaml"), force=False)
+        init([model], Path("tvmake.yaml"), force=False)
     assert problem in caught.value.problem
     assert remedy in caught.value.remedy
     assert not Path("tvmake.yaml").exists()
@@ -248,7 +248,7 @@ def test_dimensions_are_those_of_the_package(tmp_path, capsys):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), "m.onnx")
-    init("m.onnx", Path("tvmake.yaml"), force=False)
+    init(["m.onnx"], Path("tvmake.yaml"), force=False)
     printed = capsys.readouterr().out
     assert "input state: float32 [batch, 3, 2]" in printed
     assert "axis 2 of x), 5 or more: `dims: {length" in printed
@@ -286,8 +286,8 @@ def test_a_decoder_without_its_cache_is_refused(directory):
     write_onnx_config(directory)
     (directory / "decoder_model.onnx").write_bytes(b"x")
     with pytest.raises(InputError, match="takes no earlier positions") as raised:
-        init(".", Path("tvmake.yaml"), force=False)
+        init(["."], Path("tvmake.yaml"), force=False)
     assert raised.value.remedy.startswith("export it with its cache: optimum-cli")
     (directory / "model.onnx").write_bytes((RESOURCES / "digits.onnx").read_bytes())
     with pytest.raises(InputError, match="has no input 'input_ids'"):
-        init(".", Path("tvmake.yaml"), force=False)
+        init(["."], Path("tvmake.yaml"), force=False)

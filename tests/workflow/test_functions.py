@@ -217,7 +217,7 @@ def test_functions_whose_layout_owner_failed_say_so(project: Project, tmp_path: 
     summary = copied.result("results/summary.json")
     (row,) = (row for row in summary["rows"] if row["model"] == "net.encode")
     assert (row["verdict"], row["stage"]) == ("not made", "build")
-    assert row["cause"] == "it follows the layout of weights of net.decode, which has no package"
+    assert row["cause"] == "it follows the layout of weights of net.decode, which failed"
     assert row["remedy"] == "correct net.decode, or name another function first in `functions`"
     assert {row["model"] for row in summary["rows"] if row["verdict"] == "pass"} == {"split.step", "split.whole"}
 

@@ -36,6 +36,10 @@ def report_failures(plan: Plan, began: float) -> Summary:
     jobs = {job.stage: job for job in plan.run_jobs()}
     request = ReportRequest.model_validate_json(jobs["report"].options)
     inputs = set(jobs["report"].inputs)
+    known = {
+        (row.model, row.precision, row.target): variant
+        for variant, row in zip(plan.variants, request.variants, strict=True)
+    }
     unmade, finished = [], []
     read: list[str] = []
     for variant, row in zip(plan.variants, request.variants, strict=True):
@@ -43,7 +47,7 @@ def report_failures(plan: Plan, began: float) -> Summary:
             finished.append(row)
             read += plan.outputs_of(variant).keys() & inputs
         else:
-            unmade.append(_row(row, plan.jobs(variant), began, _layout_owner(plan, row)))
+            unmade.append(_row(row, plan.jobs(variant), began, _failed_layout_owner(plan, row, known, began)))
     for job in jobs.values():
         forget(job.outputs)
     request = request.model_copy(update={"variants": finished})
@@ -105,34 +109,44 @@ def _changed_files(recorded: Mapping[str, str]) -> list[str]:
     return [name for name, digest in recorded.items() if Path(name).exists() and not digests.has(name, digest)]
 
 
-def _layout_owner(plan: Plan, variant: VariantRow) -> str:
-    """The network whose layout of weights a variant follows; empty if it chooses its own."""
-    first = next(iter(plan.config.functions(plan.config.group_of(variant.model)).values()), "")
-    return first if first != variant.model else ""
+def _failed_layout_owner(
+    plan: Plan, row: VariantRow, variants: Mapping[tuple[str, str, str], Variant], began: float
+) -> str:
+    """The network whose layout of weights a variant follows, if it failed in this run; empty if not, or for its own layout."""
+    first = next(iter(plan.config.functions(plan.config.group_of(row.model)).values()), "")
+    owner = variants.get((first, row.precision, row.target))
+    if owner is None or first == row.model:
+        return ""
+    return first if _failed_job([job for job in plan.jobs(owner) if not _is_made(job)], began) else ""
+
+
+def _failed_job(jobs: Iterable[Job], began: float) -> Job | None:
+    """The first of these jobs that failed in this run."""
+    failures = ("failed", "cut short")
+    return next(
+        (job for job in jobs if written_since(Path(job.log), began) and ending(Path(job.log)) in failures), None
+    )
 
 
 def _row(variant: VariantRow, jobs: Iterable[Job], began: float, layout_owner: str) -> SummaryRow:
-    """The row of a variant that was not made, with its first job that failed in this run, or its first missing job."""
+    """The row of a variant that was not made, with its first job that failed in this run, or its first missing job.
+
+    Args:
+        layout_owner: the network that failed in this run, and whose layout of weights this one follows.
+    """
     missing = [job for job in jobs if not _is_made(job)]
-    failed = next(
-        (
-            job
-            for job in missing
-            if written_since(Path(job.log), began) and ending(Path(job.log)) in ("failed", "cut short")
-        ),
-        None,
-    )
+    failed = _failed_job(missing, began)
     named = variant.model_dump(include={"model", "precision", "target", "device"})
     if failed is None:
+        if missing[0].stage == "build" and layout_owner:
+            why = f"it follows the layout of weights of {layout_owner}, which failed"
+            change = f"correct {layout_owner}, or name another function first in `functions`"
+            return SummaryRow(**named, verdict="not made", stage="build", cause=why, remedy=change)
         altered = next(iter(_altered_outputs(missing[0])), None)
         cause = altered and f"{altered} was altered"
         if not altered and (remade := next(iter(_rebuilt_inputs(missing[0])), None)):
             cause = f"{remade} was rebuilt since"
         elif not altered and (absent := next((name for name in missing[0].inputs if not Path(name).exists()), None)):
-            if missing[0].stage == "build" and layout_owner in Path(absent).parts:
-                cause = f"it follows the layout of weights of {layout_owner}, which has no package"
-                remedy = f"correct {layout_owner}, or name another function first in `functions`"
-                return SummaryRow(**named, verdict="not made", stage="build", cause=cause, remedy=remedy)
             cause = f"it needs {absent}, which is not made"
         return SummaryRow(**named, verdict="not made", stage=missing[0].stage, cause=cause, remedy=cause and AGAIN)
     cause, *remedy = failure_lines(Path(failed.log))
