@@ -30,6 +30,7 @@ from tvmake.artifact.package import (
 from tvmake.artifact.weights.file_format import stored_tensors
 from tvmake.device.interface import Deployment
 from tvmake.device.known_packages import WRITABLE_BY_OTHERS, known_digest, noted_digest, package_entries
+from tvmake.device.memory_needs import check_address_space
 from tvmake.errors import InputError, MachineError
 from tvmake.provenance.statement import check_functions_statement, check_statement
 from tvmake.storage.directories import HOME_VARIABLE, cache_directory
@@ -51,7 +52,7 @@ def put(package: Path, root: Path) -> Path:
     Raises:
         InputError: the package is damaged, its statement or files belong to another package, it has several functions, or it was
             built with another TVM than the one installed here, whose runtime devices get.
-        MachineError: the store cannot be written, or belongs to another user.
+        MachineError: the store cannot be written, or belongs to another user; or the package needs more memory than this process may use.
     """
     directory, manifest = put_any(package, root)
     single_network(manifest, str(package))
@@ -174,6 +175,7 @@ def _make_private(root: Path) -> None:
 def _check_contents(directory: Path, manifest: Manifest, package: Path) -> None:
     """Check contents independent of digests: a manifest may have been written for truncated files, or for another network."""
     _check_library(directory / LIBRARY, LIBRARY, package)
+    check_address_space({"": manifest}, manifest.files[WEIGHTS].size, str(package))
     known = _stored_weights(directory, package)
     missing = next((parameter.name for parameter in manifest.parameters if parameter.name not in known), None)
     if missing is not None:
@@ -183,8 +185,9 @@ def _check_contents(directory: Path, manifest: Manifest, package: Path) -> None:
 def _check_functions(directory: Path, manifest: FunctionsManifest, package: Path) -> None:
     """Check the functions of a package as :func:`put` checks a package with one network."""
     check_functions_statement(manifest, str(package))
-    known = _stored_weights(directory, package)
     own = load_functions(directory, manifest, str(package))
+    check_address_space(own, manifest.files[WEIGHTS].size, str(package))
+    known = _stored_weights(directory, package)
     for function in manifest.functions:
         check_statement(own[function.name], f"{package}: {function.name}")
         library = f"{function.name}/{LIBRARY}"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvmake.storage.files import Sink
+from tvmake.storage.mapped.mapping import explain_lack_of_memory
 
 MAGIC, TENSOR_MAGIC = 0xF7E58D4F05049CB7, 0xDD5E40F096B4A13F
 """``kTVMNDArrayListMagic`` and ``kTVMTensorMagic`` of TVM's runtime; 8 reserved bytes follow each."""
@@ -70,12 +71,15 @@ def stored_tensors(file: Path) -> list[StoredTensor]:
     """The tensors of a file, in order; their data are not read.
 
     Raises:
+        MachineError: it does not fit into the memory that this process may use.
         OSError: it cannot be read.
         ValueError: it is not such a file, or is truncated.
     """
     if not file.stat().st_size:
         raise ValueError("it is cut short")
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with file.open("rb") as opened, explain_lack_of_memory(file):
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with mapped as content:
         try:
             return list(_tensors(_Walk(content)))
         except struct.error:

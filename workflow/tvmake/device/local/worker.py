@@ -29,6 +29,7 @@ from tvmake.device.interface import OpTime, RunRequest, RunResult, Timing
 from tvmake.device.local.accelerator import accelerator_properties
 from tvmake.device.local.cuda_compiler import choose_compiler
 from tvmake.device.local.weights import CPU, WeightFile, Weights
+from tvmake.device.memory_needs import check_memory, group_limit
 from tvmake.device.memory_pool import MemoryPool
 from tvmake.device.samples import run_samples, since, time_steps
 from tvmake.device.sharing.turns import SEQUENCES, TURNS, Partner, Sampler
@@ -64,12 +65,15 @@ class LoadedPackage:
 
     Raises:
         DeviceError: this machine does not have the package's kind of device.
+        MachineError: its states need more memory than this process may use.
         InputError: the code does not match its manifest.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, weights: Weights | None = None):
         self.signature = manifest.signature
         self.kind = manifest.device_kind
+        if self.kind == "cpu":
+            check_memory(manifest.signature, str(directory), group_limit())
         if self.kind == "cuda":
             choose_compiler()
         self.device = present(self.kind)

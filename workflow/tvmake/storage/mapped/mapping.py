@@ -4,14 +4,18 @@ The system reads a page of a mapped file when something reads it. Such pages cou
 and are read again if they are needed again. A stage that reads one tensor after the other thus has one of them in memory.
 """
 
+import errno
 import mmap
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from tvmake.storage.plain_files import open_plain
+from tvmake.storage.refusals import system_error
 
 _DONTNEED: int | None = getattr(mmap, "MADV_DONTNEED", None)
 """Windows has none."""
@@ -24,11 +28,27 @@ def map_file(file: Path) -> np.ndarray:
     """The content of a file as bytes. Writing to the array changes this process's copy, which :func:`release` discards.
 
     Raises:
+        MachineError: it does not fit into the memory that this process may use.
         OSError: it cannot be read, or is not a plain file.
         ValueError: it is empty.
     """
-    with open_plain(file) as opened:
+    with open_plain(file) as opened, explain_lack_of_memory(file):
         return map_opened(opened)
+
+
+@contextmanager
+def explain_lack_of_memory(file: Path) -> Iterator[None]:
+    """Report a lack of memory for a file that is mapped in this block.
+
+    Raises:
+        MachineError: there is none.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOMEM and (refusal := system_error(error.errno, str(file))):
+            raise refusal from None
+        raise
 
 
 def map_opened(file: BinaryIO) -> np.ndarray:
