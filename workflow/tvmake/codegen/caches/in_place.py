@@ -251,8 +251,7 @@ def _follow_size(cache: Cache, state: StateSpec, owner: Signature | None) -> Cac
         if (other.name, other.dtype, len(other.shape)) != (state.name, state.dtype, len(state.shape)):
             continue
         rows = other.shape[cache.axis]
-        is_buffer = other.source_shapes is not None and isinstance(rows, int)
-        if is_buffer and rows >= cache.most_past:
+        if other.source_shapes is not None and isinstance(rows, int) and rows >= cache.most_past:
             return replace(cache, capacity=rows)
     return cache
 
