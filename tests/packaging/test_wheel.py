@@ -28,6 +28,7 @@ CHECKOUT_FILES = [
         for file in (ROOT / name).rglob("*")
         if file.is_file()
     ),
+    *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "docs").rglob("*.md")),
 ]
 """Files outside the package that the wheel carries as its resources."""
 

@@ -4,6 +4,7 @@ Every stage raises one of these for a mistake that is not tvmake's own. The comm
 ``error: where: problem`` and the remedy on the next line, and exits with ``exit_code``.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -83,13 +84,29 @@ LONGEST_LINE = 2000
 """Of an error, in letters; a list of all operators that are missing fits."""
 
 
-def print_error(error: TvmakeError) -> None:
-    """Print ``error: …`` and the remedy to standard error, for each mistake of an :class:`ErrorList`.
+_PAGE = re.compile(r"(?<![\w/.-])(?<!tvmake help )docs/[\w/-]+\.md(?:#[\w-]+)?")
 
-    Lines that are too long to be read, as names in files can make them, lose their middle.
+
+def name_help(text: str) -> str:
+    """A message that names pages of the documentation, with the commands that print them."""
+    return _PAGE.sub(lambda page: f"`tvmake help {page[0]}`", text)
+
+
+MOST_ERRORS = 20
+"""Of an :class:`ErrorList`, that are printed."""
+
+
+def print_error(error: TvmakeError) -> None:
+    """Print ``error: …`` and the remedy to standard error, for the first mistakes of an :class:`ErrorList`.
+
+    Pages of the documentation get the command that prints them. Lines that are too long to be read, as names in files can make
+    them, lose their middle.
     """
-    for single in error.errors if isinstance(error, ErrorList) else (error,):
-        print("error:", "\n".join(map(_shortened, str(single).split("\n"))), file=sys.stderr)
+    errors = error.errors if isinstance(error, ErrorList) else (error,)
+    for single in errors[:MOST_ERRORS]:
+        print("error:", "\n".join(map(_shortened, name_help(str(single)).split("\n"))), file=sys.stderr)
+    if len(errors) > MOST_ERRORS:
+        print(f"error: and {len(errors) - MOST_ERRORS} more errors", file=sys.stderr)
 
 
 def _shortened(line: str) -> str:

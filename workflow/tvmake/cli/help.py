@@ -1,4 +1,4 @@
-"""``tvmake help``: a command's help, or one screen about a topic."""
+"""``tvmake help``: a command's help, one screen about a topic, or a page of the documentation."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -46,7 +46,7 @@ In a config:
     board: {tag: cortex-a72-linux, device: pi, tuning: {trials: 500}}
 
 `tvmake targets [TEXT]` lists all, `tvmake targets NAME --passes` what a build for one does.
-More: docs/reference/targets.md, docs/guides/add-a-target.md""",
+More: `tvmake help docs/reference/targets.md`, `tvmake help docs/guides/add-a-target.md`""",
     "precisions": """A precision is the arithmetic of a package: --precision NAME, or `precisions:` in a config.
 
   float32         as most models are trained
@@ -59,7 +59,7 @@ More: docs/reference/targets.md, docs/guides/add-a-target.md""",
   auto            for each layer the fastest precision that meets the goals
 
 Every package is compared with the model in its own framework, within goals of its precision.
-More: docs/guides/choose-precision.md, docs/guides/quantize.md, docs/guides/validate.md""",
+More: `tvmake help docs/guides/choose-precision.md`, …/quantize.md, …/validate.md""",
     "devices": """A device runs packages: -d NAME, or `devices:` in a config.
 
   local                        this machine
@@ -74,7 +74,7 @@ In a config:
     pi: {via: ssh, host: pi.local}
 
 `tvmake doctor NAME` tries a device, `tvmake device list` lists those that are connected.
-More: docs/guides/devices-adb.md, docs/guides/devices-ssh.md, docs/guides/devices-rpc.md""",
+More: `tvmake help docs/guides/devices-adb.md`, …/devices-ssh.md, …/devices-rpc.md""",
 }
 """What ``tvmake help TOPIC`` prints."""
 
@@ -83,10 +83,14 @@ def help_command(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND|targets|precisions|devices", help="A command, or a topic."),
+        typer.Argument(
+            metavar="COMMAND|targets|precisions|devices|PAGE",
+            help="A command, a topic, or a page of the documentation, such as docs/guides/config.md#goals.",
+        ),
     ] = None,
 ) -> None:
-    """Show the help of a command, or a screen about targets, precisions or devices."""
+    """Show the help of a command, a screen about targets, precisions or devices, or a page of the documentation."""
+    from tvmake.cli.pages import is_page, print_page
     from tvmake.errors import UsageError
 
     root = context.find_root()
@@ -101,12 +105,15 @@ def help_command(
     current: Any = root
     for word in words:
         found = getattr(command, "commands", {}).get(word)
+        if found is None and len(words) == 1 and is_page(word):
+            print_page(word)
+            return
         if found is None:
             topics = ", ".join(TOPICS)
             raise UsageError(
                 f"tvmake help {word}",
                 "no such command or topic",
-                f"topics are {topics}; `tvmake --help` lists commands",
+                f"topics are {topics}; `tvmake --help` lists commands, `tvmake help docs/index.md` pages",
             )
         current = type(current)(found, info_name=word, parent=current)
         command = found

@@ -22,6 +22,11 @@ def android_project() -> Path:
     return _resource("android")
 
 
+def documentation() -> Path:
+    """The directory of the documentation's pages."""
+    return _resource("docs")
+
+
 def _resource(name: str) -> Path:
     inside = PACKAGE / "resources" / name
     return inside if inside.exists() else PACKAGE.parents[1] / name
