@@ -7,10 +7,11 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
 from tvmake.process.output import argument, printable
 from tvmake.process.python import python_command
-from tvmake.report.console import SafeConsole
+from tvmake.report.console import SafeConsole, print_lines
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202eevil\u2066\x7f"
 
@@ -18,7 +19,7 @@ PROGRAM = """
 import sys
 from tvmake.errors import InputError, print_error
 from tvmake.process.output import escape_output
-from tvmake.report.console import SafeConsole
+from tvmake.report.console import SafeConsole, print_lines
 from rich.text import Text
 text = {text!r}
 with escape_output(), escape_output():
@@ -28,6 +29,7 @@ with escape_output(), escape_output():
     console = SafeConsole(force_terminal=True, color_system="standard", width=200)
     console.print(Text(text, style="red"))
     console.print("plain", text, markup=False, highlight=False)
+    print_lines(console, ("name", "state"), [((text, ""), (text, "red"))])
 """
 
 
@@ -60,9 +62,9 @@ def _read(file: int) -> bytes:
 @pytest.mark.parametrize("on_terminal", [False, True], ids=["pipe", "terminal"])
 def test_no_text_reaches_a_terminal_as_a_command(on_terminal: bool):
     text = said(python_command("-c", PROGRAM.format(text=HOSTILE)), on_terminal)
-    # What is left is rich's own: one colour, and its end.
-    assert obeyed(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) == set()
-    assert text.count("\x1b[31m") == text.count("\x1b[0m") == 1
+    # What is left is rich's own: one colour, bold, and their ends.
+    assert obeyed(text.replace("\x1b[31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")) == set()
+    assert (text.count("\x1b[31m"), text.count("\x1b[1m"), text.count("\x1b[0m")) == (2, 2, 4)
     assert "\\x1b[2J" in text and "\\u202eevil" in text and "one\ttwo" in text
 
 
@@ -84,6 +86,26 @@ def test_a_stream_that_cannot_show_a_character_names_it():
     for shown in ("print", "SafeConsole().print"):
         program = f"{imports}\nwith escape_output(): {shown}('\u2192 \x1b')"
         assert subprocess.check_output(python_command("-c", program), env=environment) == b"\\u2192 \\x1b\n"
+
+
+def test_the_columns_of_lines_begin_at_the_same_position_and_have_no_spaces_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+):
+    rows = [[("a/float32/cpu", ""), ("made", "green"), ("", "")], [("図", ""), ("outdated", "yellow"), ("build", "")]]
+    print_lines(SafeConsole(), ("variant", "state", "stages"), rows)
+    assert capsys.readouterr().out.splitlines() == [
+        "variant        state     stages",
+        "a/float32/cpu  made",
+        "図             outdated  build",
+    ]
+
+
+def test_styles_of_lines_are_those_of_a_console(capsys: pytest.CaptureFixture[str]):
+    console = SafeConsole(force_terminal=True, color_system="standard", no_color=False, width=200)
+    print_lines(console, ("state",), [[("made", "green")], [("made", "green")]])
+    shown = capsys.readouterr().out
+    console.print(Text("made", "green"))
+    assert shown.splitlines()[1:] == capsys.readouterr().out.splitlines() * 2
 
 
 def test_a_name_between_colons_is_not_an_emoji(capsys: pytest.CaptureFixture[str]):

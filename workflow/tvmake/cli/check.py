@@ -23,10 +23,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a config and list what it makes."""
-    from rich.table import Table
-
     from tvmake.cache.prepare import check_cache
     from tvmake.cli.configs import files_in, load_plan, naming_lines
+    from tvmake.errors import name_help
     from tvmake.plan.access import WRITING, check_access
     from tvmake.plan.dimension_checks import check_dims, check_fixed_sizes
     from tvmake.plan.directory_checks import check_directories, check_output_paths, check_results_directory
@@ -39,7 +38,7 @@ def check(
         missing_inputs,
     )
     from tvmake.process.output import counted
-    from tvmake.report.console import SafeConsole
+    from tvmake.report.console import SafeConsole, print_lines
     from tvmake.targets.code_kind import rare_kind
 
     paths = files_in(directory, config)
@@ -76,13 +75,11 @@ def check(
     if as_json:
         _print_json(plan)
         return
-    table = Table("model", "precision", "target", "runs on", box=None, pad_edge=False, header_style="bold")
-    for variant in plan.variants:
-        table.add_row(
-            variant.model, variant.precision, variant.target, plan.context(variant).device_name or "(package only)"
-        )
     console = SafeConsole(soft_wrap=True)
-    console.print(table)
+    rows = [
+        (*vars(variant).values(), plan.context(variant).device_name or "(package only)") for variant in plan.variants
+    ]
+    print_lines(console, ("model", "precision", "target", "runs on"), [[(text, "") for text in row] for row in rows])
     if files:
         for artifact in ("package.tar", "numerics.json", "latency.json"):
             for file in plan.results_of(artifact):
@@ -90,7 +87,7 @@ def check(
         for file in plan.goals():
             console.print(file, highlight=False)
     for note in [*_exclude_notes(plan), *_clml_notes(plan), *_unscheduled_notes(plan)]:
-        console.print(note, highlight=False)
+        console.print(name_help(note), highlight=False)
     console.print(
         f"{', '.join(map(str, paths))}: ok; {counted(len(plan.variants), 'variant')} of {counted(len(plan.config.models), 'model')}, "
         f"{len(plan.runnable)} to run on a device",

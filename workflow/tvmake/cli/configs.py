@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvmake.cli import verbosity
-from tvmake.errors import InputError, UsageError
+from tvmake.errors import InputError, UsageError, name_help
 
 if TYPE_CHECKING:
     from tvmake.plan.plan import Plan, Variant
@@ -101,7 +101,7 @@ def naming_lines(files: list[Path]) -> Iterator[None]:
 def print_note(text: str) -> None:
     """Print a note, unless ``--quiet``."""
     if not verbosity.Verbosity.quiet:
-        typer.echo(f"note: {text}", err=True)
+        typer.echo(f"note: {name_help(text)}", err=True)
 
 
 def load_plan(files: list[Path], settings: list[str] | None) -> Plan:
@@ -112,7 +112,9 @@ def load_plan(files: list[Path], settings: list[str] | None) -> Plan:
     """
     from tvmake.config.reading.load import load_layers
     from tvmake.plan.plan import Plan
+    from tvmake.process.garbage import collect_rarely
 
+    collect_rarely()
     layer = overlay(settings)
     verbosity.print_detail(f"config: {', '.join(map(str, files))}{' and --set' if layer else ''}")
     return Plan(load_layers(files, layer))

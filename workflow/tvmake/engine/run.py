@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import gc
 import io
 import signal
 import sys
@@ -36,6 +35,7 @@ from tvmake.engine.up_to_date.sources import known_digests
 from tvmake.errors import DeviceError, TvmakeError
 from tvmake.plan.plan import Plan
 from tvmake.process.forkserver.pool import no_warm_servers
+from tvmake.process.garbage import collect_rarely
 from tvmake.process.stopping import stop
 from tvmake.stages.preload import warm_steps
 
@@ -52,11 +52,6 @@ READY_JOBS = 500
 
 MOST_SCOPES = 5
 """Maximum number of times that results may concern variants that were left out (by a shared budget)."""
-
-
-GARBAGE_OBJECTS = 200_000
-"""New objects between two collections of Python's youngest generation, some 50 MB. The objects of a plan live long: with the default
-(700 objects), a quarter of the time to plan 10,000 jobs goes into collections."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def run(request: Request) -> int:
         KeyboardInterrupt: the run was stopped before everything was made.
         TvmakeError: the arguments are invalid, or the run cannot work.
     """
-    gc.set_threshold(GARBAGE_OBJECTS, *gc.get_threshold()[1:])
+    collect_rarely()
     sigterm_lock.apply()
     log_queue.apply()
     Run.begin(

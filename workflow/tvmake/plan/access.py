@@ -27,18 +27,47 @@ def check_access(plan: Plan, variants: Iterable[Variant], wanted: int = READING)
     Raises:
         MachineError, ErrorList: a directory is not permitted.
     """
-    files = plan.written_files(variants)
     roots = (plan.config.results, plan.config.logs, str(SNAKEMAKE_STATE))
+    # Looking at all directories is faster than naming a plan's.
+    if _is_denied(roots[2], wanted) or not all(map(_has_all, roots[:2], [wanted] * 2)):
+        _check_written(plan, variants, wanted, roots)
+
+
+def _check_written(plan: Plan, variants: Iterable[Variant], wanted: int, roots: Sequence[str]) -> None:
+    files = plan.written_files(variants)
     names = {above for name in {*roots, *map(os.path.dirname, files)} for above in _chain(name, roots)}
     errors = []
     # Nothing is known of the contents of an unreadable directory.
     for name in sorted(names):
-        if os.path.isdir(name) and not os.access(name, wanted | os.X_OK):  # noqa: PTH112  # of thousands
+        if _is_denied(name, wanted):
             right = os.W_OK if os.access(name, os.R_OK | os.X_OK) else os.R_OK
             problem = "cannot be read" if right == os.R_OK else "cannot be written"
             errors.append(MachineError(name, f"the directory {problem}", how_to_permit(Path(name), right)))
     if errors:
         raise one_or_many(errors)
+
+
+def _has_all(root: str, wanted: int) -> bool:
+    """Whether a directory and all below it are permitted and none is a link, which this does not follow."""
+    pending = [root] if os.path.isdir(root) else []  # noqa: PTH112
+    try:
+        while pending:
+            name = pending.pop()
+            if _is_denied(name, wanted):
+                return False
+            with os.scandir(name) as entries:
+                directories = [entry for entry in entries if entry.is_dir()]
+            if any(entry.is_symlink() for entry in directories):
+                return False
+            pending += [entry.path for entry in directories]
+    except OSError:
+        return False
+    return True
+
+
+def _is_denied(name: str, wanted: int) -> bool:
+    """Whether a directory exists that is not permitted."""
+    return os.path.isdir(name) and not os.access(name, wanted | os.X_OK)  # noqa: PTH112  # of thousands
 
 
 def _chain(directory: str, roots: Sequence[str]) -> list[str]:

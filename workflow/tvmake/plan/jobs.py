@@ -57,6 +57,7 @@ class Jobs:
         self._requests = requests
         self._cache: dict[tuple[object, ...], Job] = {}
         self._of_variants: dict[tuple[object, ...], tuple[Job, ...]] = {}
+        self._kinds: dict[tuple[object, ...], tuple[tuple[Kind, JobContext], ...]] = {}
 
     def of_variant(self, variant: Variant) -> tuple[Job, ...]:
         """The jobs that a variant's goals depend on, in the order of the data flow, as far as existing budgets determine them.
@@ -65,49 +66,58 @@ class Jobs:
         variants are made by the jobs of those.
         """
         names = goal_stages()
-        rounds = self._run.at(variant).planned_rounds
-        versions = tuple(planned.version if planned else None for planned in rounds)
-        key = (variant.model, variant.precision, variant.target, *versions)
+        versions = self._versions(variant)
+        key = (variant, *versions)
         if key not in self._of_variants:
             self._of_variants[key] = tuple(
-                self._job(kind, wildcards, versions if kind.stage.follows_budgets else ())
-                for kind, wildcards in self._kinds_of(variant)
+                self._job(kind, job, versions if kind.stage.follows_budgets else ())
+                for kind, job in self._kinds_of(variant)
                 if kind.stage.name in names
             )
         return self._of_variants[key]
 
     def outputs_of(self, variant: Variant, stage: Stage | None = None) -> Iterator[tuple[Output, str]]:
         """Outputs of a stage, or of all stages, for a variant, with paths; also those that goals do not depend on."""
-        for kind, wildcards in self._kinds_of(variant, stage):
-            for output in kind.outputs:
-                yield output, self._run.file(output.artifact, **wildcards)
+        for kind, job in self._kinds_of(variant):
+            if stage in (None, kind.stage):
+                for output in kind.outputs:
+                    yield output, job.file(output.artifact)
 
     def written_files(self, variants: Iterable[Variant]) -> Iterator[str]:
         """Outputs and logs of the jobs of variants, and of those of the run, without creating the jobs."""
         names, seen = goal_stages(), set()
         for variant in variants:
-            for kind, wildcards in self._kinds_of(variant):
-                key = (kind.stage.name, *wildcards.values())
+            for kind, job in self._kinds_of(variant):
+                key = (kind.stage.name, *job.wildcards.values())
                 if kind.stage.name in names and key not in seen:
                     seen.add(key)
-                    yield from _written_files(kind, self._run.at(wildcards))
+                    yield from _written_files(kind, job)
         for kind in _kinds_of_run():
             yield from _written_files(kind, self._run.at({}))
 
     def of_run(self) -> tuple[Job, ...]:
         """The jobs that exist once in a run."""
-        return tuple(self._job(kind, {}) for kind in _kinds_of_run())
+        return tuple(self._job(kind, self._run.at({})) for kind in _kinds_of_run())
 
-    def _kinds_of(self, variant: Variant, only: Stage | None = None) -> Iterator[tuple[Kind, dict[str, str]]]:
-        """The kinds of jobs of a variant, with their wildcards."""
-        context = self._run.at(variant)
-        rounds = context.planned_rounds
-        for stage in (only,) if only else stages().values():
+    def _versions(self, variant: Variant) -> tuple[int | None, ...]:
+        """The versions of the budgets that determine a variant's jobs."""
+        return tuple(planned.version if planned else None for planned in self._run.at(variant).planned_rounds)
+
+    def _kinds_of(self, variant: Variant) -> tuple[tuple[Kind, JobContext], ...]:
+        """The kinds of jobs of a variant, with the jobs' contexts."""
+        key = (variant, *self._versions(variant))
+        if key not in self._kinds:
+            self._kinds[key] = tuple(self._list_kinds(self._run.at(variant)))
+        return self._kinds[key]
+
+    def _list_kinds(self, variant: JobContext) -> Iterator[tuple[Kind, JobContext]]:
+        rounds = variant.planned_rounds
+        for stage in stages().values():
             for kind in stage.kinds:
-                for more in self._free_wildcards(kind, context, rounds) if kind.wildcards else ():
-                    full = context.with_wildcards(**more) if more else context
+                for more in self._free_wildcards(kind, variant, rounds) if kind.wildcards else ():
+                    full = variant.with_wildcards(**more) if more else variant
                     if stage.exists(full):
-                        yield kind, {name: getattr(full, name) for name in kind.wildcards}
+                        yield kind, full.with_only(kind.wildcards)
 
     def _free_wildcards(
         self, kind: Kind, variant: JobContext, rounds: Sequence[Round | None]
@@ -124,11 +134,11 @@ class Jobs:
         else:
             yield {}
 
-    def _job(self, kind: Kind, wildcards: Mapping[str, str], versions: Sequence[int | None] = ()) -> Job:
+    def _job(self, kind: Kind, context: JobContext, versions: Sequence[int | None] = ()) -> Job:
         """Return a job. ``versions`` are those of the budgets that determine it."""
-        key = (kind.stage.name, *wildcards.values(), *versions)
+        key = (kind.stage.name, *context.wildcards.values(), *versions)
         if key not in self._cache:
-            self._cache[key] = self._create(kind, self._run.at(wildcards))
+            self._cache[key] = self._create(kind, context)
         return self._cache[key]
 
     def _create(self, kind: Kind, context: JobContext) -> Job:

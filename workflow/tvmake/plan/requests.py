@@ -48,8 +48,10 @@ class Requests:
         return self._roots[key]
 
     def _job(self, stage: str, wildcards: Any) -> tuple[JobContext, tuple[str, ...]]:
-        kinds = registry.stages()[stage].kinds
-        context = self._run.at(wildcards).with_only(name for kind in kinds for name in kind.wildcards)
+        names = registry.stages()[stage].wildcards
+        context = self._run.at(wildcards)
+        if not names.issuperset(context.wildcards):
+            context = context.with_only(names)
         # No request depends on the workload.
         return context, (
             stage,

@@ -67,12 +67,12 @@ class JobContext:
         self.patterns = patterns
         self.budgets = Budgets()
         self._known: dict[tuple[str, ...], Any] = {}
-        self._set({})
+        self._set([""] * len(WILDCARDS))
 
-    def _set(self, wildcards: Mapping[str, str]) -> None:
-        self.wildcards = {name: value for name in WILDCARDS if (value := wildcards.get(name))}
-        for name in WILDCARDS:
-            setattr(self, name, wildcards.get(name, ""))
+    def _set(self, values: Sequence[str]) -> None:
+        self.wildcards = {name: value for name, value in zip(WILDCARDS, values, strict=True) if value}
+        for name, value in zip(WILDCARDS, values, strict=True):
+            setattr(self, name, value)
         self.group = self.group or self.config.group_of(self.model)
 
     # --- wildcards ------------------------------------------------------------------------------------------------
@@ -85,12 +85,20 @@ class JobContext:
         """
         if isinstance(wildcards, JobContext):
             return wildcards
-        if not isinstance(wildcards, Mapping):
-            wildcards = {name: str(getattr(wildcards, name, "")) for name in WILDCARDS}
+        if isinstance(wildcards, Mapping):
+            values = tuple(wildcards.get(name, "") for name in WILDCARDS)
+        else:
+            values = tuple(str(getattr(wildcards, name, "")) for name in WILDCARDS)
+        return self._at(values)
+
+    def _at(self, values: tuple[str, ...]) -> JobContext:
+        return self.once(("context", *values), lambda: self._new(values))
+
+    def _new(self, values: Sequence[str]) -> JobContext:
         context = JobContext.__new__(JobContext)
         context.config, context.patterns = self.config, self.patterns
         context.budgets, context._known = self.budgets, self._known
-        context._set(wildcards)
+        context._set(values)
         return context
 
     def with_wildcards(self, **wildcards: str) -> JobContext:
@@ -99,12 +107,13 @@ class JobContext:
 
     def with_only(self, names: Iterable[str]) -> JobContext:
         """The job with only the named wildcards."""
-        return self.at({name: getattr(self, name) for name in names})
+        kept = frozenset(names)
+        return self._at(tuple(getattr(self, name) if name in kept else "" for name in WILDCARDS))
 
     @property
     def variants(self) -> Sequence[JobContext]:
         """All variants, or those of the job's target if it has one, in config order."""
-        return self._once(
+        return self.once(
             ("variants", self.target),
             lambda: tuple(
                 self.at({"model": model, "precision": precision, "target": target})
@@ -119,7 +128,7 @@ class JobContext:
 
         Empty if the network is not a function of a model, or the config leaves one of the variants out.
         """
-        return self._once(("functions", self.group, self.precision, self.target), self._functions)
+        return self.once(("functions", self.group, self.precision, self.target), self._functions)
 
     def _functions(self) -> Mapping[str, JobContext]:
         there = {variant.model: variant for variant in self.variants if variant.precision == self.precision}
@@ -144,7 +153,7 @@ class JobContext:
     @property
     def import_options(self) -> ImportOptions:
         """The options of the import stage."""
-        return self._once(("import", self.model), self.model_config.import_options)
+        return self.once(("import", self.model), self.model_config.import_options)
 
     @property
     def transform(self) -> TransformOptions:
@@ -217,13 +226,16 @@ class JobContext:
     @property
     def quantized_goals(self) -> Goals | None:
         """The goals if the source is quantised; None if they are the same."""
+        return self.once(("quantized goals", self.model, self.precision), self._quantized_goals)
+
+    def _quantized_goals(self) -> Goals | None:
         goals = self._goals(is_quantized=True)
         return None if goals == self.goals else goals
 
     def _goals(self, is_quantized: bool) -> Goals:
         precision, levels = self.precision_config.base, (self.validation.goals, self.model_config.goals)
         key = ("goals", self.model, precision, str(is_quantized))
-        return self._once(key, lambda: goals_for(precision, *levels, is_quantized=is_quantized))
+        return self.once(key, lambda: goals_for(precision, *levels, is_quantized=is_quantized))
 
     # --- the target -----------------------------------------------------------------------------------------------
 
@@ -235,7 +247,7 @@ class JobContext:
     @property
     def target_fields(self) -> dict[str, Any]:
         """``target_name``, ``target`` and ``cpu``: the inputs of code generation, without the device and tuning."""
-        return self._once(
+        return self.once(
             ("target fields", self.target),
             lambda: {
                 "target_name": self.target,
@@ -257,7 +269,7 @@ class JobContext:
     @property
     def device_fields(self) -> dict[str, Any]:
         """``device_name`` and ``device``: the device that runs the target's packages."""
-        return self._once(
+        return self.once(
             ("device fields", self.target),
             # The node of a device on a cluster does not affect results.
             lambda: {
@@ -275,11 +287,11 @@ class JobContext:
         if override is None:
             return self._target_tuning
         values = override.model_dump(exclude_none=True)
-        return self._once(("tuning", self.target, self.model), lambda: self._target_tuning.model_copy(update=values))
+        return self.once(("tuning", self.target, self.model), lambda: self._target_tuning.model_copy(update=values))
 
     @property
     def _target_tuning(self) -> TuningOptions:
-        return self._once(("tuning", self.target), lambda: override(self.config.tuning, self.target_config.tuning))
+        return self.once(("tuning", self.target), lambda: override(self.config.tuning, self.target_config.tuning))
 
     @property
     def lock_files(self) -> list[str]:
@@ -296,7 +308,7 @@ class JobContext:
     def is_tuned(self) -> bool:
         """Whether the variant's kernels are tuned: it has trials and a device to measure them on."""
         key = ("is tuned", self.target, self.model)
-        return self._once(key, lambda: self.tuning.is_wanted and self.device_name is not None)
+        return self.once(key, lambda: self.tuning.is_wanted and self.device_name is not None)
 
     @property
     def chooses_layout(self) -> bool:
@@ -353,9 +365,15 @@ class JobContext:
     # --- caching --------------------------------------------------------------------------------------------------
 
     def _of_model(self, section: str, make: Callable[[], Value]) -> Value:
-        return self._once((section, self.model), make)
+        return self.once((section, self.model), make)
 
-    def _once(self, key: tuple[str, ...], make: Callable[[], Value]) -> Value:
+    def once(self, key: tuple[str, ...], make: Callable[[], Value]) -> Value:
+        """A value that is computed once for all contexts of a config.
+
+        Args:
+            key: the value's name, and the wildcards that determine it.
+            make: computes it.
+        """
         if key not in self._known:
             self._known[key] = make()
         value: Value = self._known[key]

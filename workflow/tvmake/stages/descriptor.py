@@ -239,6 +239,11 @@ class Stage:
             for wildcards, outputs in outputs_by_wildcards.items()
         )
 
+    @cached_property
+    def wildcards(self) -> frozenset[str]:
+        """The wildcards of its jobs."""
+        return frozenset(name for kind in self.kinds for name in kind.wildcards)
+
     def roots(self, request: BaseModel | None) -> tuple[str, ...]:
         """The entry modules of the code for a request."""
         return (self.module, *(self.code(request) if self.code and request is not None else ()))

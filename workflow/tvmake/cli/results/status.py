@@ -120,26 +120,24 @@ def _variant_values(jobs: Sequence[JobState]) -> dict[str, Any]:
 
 
 def _print(rows: Mapping[str, Sequence[JobState]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from tvmake.cli.terminal import open_console
+    from tvmake.report.console import print_lines
 
-    table = Table("variant", "state", "jobs", "stages", box=None, pad_edge=False, header_style="bold")
+    lines = []
     for name, jobs in rows.items():
         state = _state(jobs)
         finished = sum(job.state == "made" for job in jobs)
-        table.add_row(
-            name, Text(state, style=STYLES[state]), f"{finished}/{len(jobs)}", "; ".join(_list_unfinished(jobs))
-        )
-    open_console().print(table)
+        stages = "; ".join(_list_unfinished(jobs)) if finished < len(jobs) else ""
+        lines.append(((name, ""), (state, STYLES[state]), (f"{finished}/{len(jobs)}", ""), (stages, "")))
+    print_lines(open_console(), ("variant", "state", "jobs", "stages"), lines)
 
 
 def _list_unfinished(jobs: Sequence[JobState]) -> Iterator[str]:
+    by_stage = _stages(jobs)
     for state in WORST_FIRST[:-1]:
         names = [
             f"{stage} ({counts[state]})" if counts[state] > 1 else stage
-            for stage, counts in _stages(jobs).items()
+            for stage, counts in by_stage.items()
             if counts[state]
         ]
         if names:

@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
 def export_request(job: JobContext) -> ExportRequest:
     """The export options of a variant: its tokenizer, and its self-test's goals or the reason for having no self-test."""
-    tokenizer = next(iter(tokenizer_files(job)), None)
-    request = _self_test_request(job)
-    return request if tokenizer is None else request.model_copy(update={"tokenizer": tokenizer})
+    return job.once(("export request", job.model, job.precision), lambda: _export_request(job))
 
 
 def tokenizer_files(job: JobContext) -> list[str]:
     """The tokenizer.json in the directory of a language model, if it is packed."""
     file = tokenizer_of(job.model_config.source) if job.export.tokenizer else None
     return [file] if file else []
+
+
+def _export_request(job: JobContext) -> ExportRequest:
+    tokenizer = next(iter(tokenizer_files(job)), None)
+    request = _self_test_request(job)
+    return request if tokenizer is None else request.model_copy(update={"tokenizer": tokenizer})
 
 
 def _self_test_request(job: JobContext) -> ExportRequest:

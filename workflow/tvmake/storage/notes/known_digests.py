@@ -61,7 +61,9 @@ class KnownDigests:
         self._kept = self._known = existing
 
     def _of_file(self, path: Path | str) -> str:
-        name = os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109  # of tens of thousands
+        name = os.fspath(path)
+        if not name.startswith("/"):
+            name = f"{os.getcwd()}/{name}"  # noqa: PTH109  # of tens of thousands
         stamp = _stamp(path)
         known = self._known.get(name)
         if known is not None and known[0] == stamp:
@@ -82,8 +84,10 @@ def digest_of(path: Path | str, of_file: Callable[[str], str] = digest_file) -> 
         OSError: a file cannot be read.
     """
     name = os.fspath(path)
-    if not os.path.isdir(name):  # noqa: PTH112  # of tens of thousands
+    try:
         return of_file(name)
+    except IsADirectoryError:
+        pass
     listed = [["/".join(file), of_file("/".join((name, *file)))] for file in _inside(name)]
     return digest_bytes(canonical_json(listed).encode())
 
