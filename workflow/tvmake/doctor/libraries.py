@@ -39,7 +39,16 @@ USES = {
     "torch": ".pt2 files, factories and the zoo",
     "ai-edge-litert": "references for .tflite models",
     "jax": "StableHLO files (.mlir)",
+    "keras": ".keras and .h5 files",
+    "transformers": "directories of language models",
+    "tokenizers": "`tvmake run --prompt`",
+    "s3fs": "records and caches on S3",
+    "ziglang": "linking for Android and other Linux systems",
+    "snakemake-executor-plugin-slurm": "`--profile slurm`",
+    "snakemake-executor-plugin-lsf": "`--profile lsf`",
+    "snakemake-executor-plugin-cluster-generic": "`--profile grid-engine`, `htcondor`, `kubernetes` and `generic`",
 }
+"""The use of each library of an extra, by distribution."""
 
 
 def python() -> list[Check]:
