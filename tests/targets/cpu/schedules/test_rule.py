@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.targets.cpu.schedules.nets import BASELINE, NATIVE, error, lowered
+from tvmake.targets.cpu.schedules.tiled import STREAMS
 
 op = tvm.relax.op
 F32 = "float32"
@@ -319,6 +320,30 @@ def test_kernels_compute_in_vectors(name: str):
     made = lowered(expression, *inputs)
     assert vectors(made) > 0
     assert made.ruled == {str(n.name_hint) for n, f in made.fused.functions_items() if isinstance(f, tvm.tirx.PrimFunc)}
+
+
+def sum_steps(made: Any) -> set[int]:
+    """The numbers of steps of the innermost serial loops that are not vectors."""
+    found: set[int] = set()
+
+    def note(loop: Any) -> None:
+        if loop.kind == tvm.tirx.ForKind.SERIAL and int(loop.extent) > 1:
+            found.add(int(loop.extent))
+
+    for _, function in made.fused.functions_items():
+        if isinstance(function, tvm.tirx.PrimFunc):
+            tvm_ffi.structural_walk(function.body, (tvm.tirx.For, note))
+    return found
+
+
+def test_a_row_reads_its_weights_in_several_sequences():
+    assert 576 // STREAMS in sum_steps(lowered(op.matmul, tensor(1, 576), tensor(576, 1536)))
+    assert error(op.matmul, tensor(1, 576), tensor(576, 1536)) <= NEAR
+
+
+@pytest.mark.parametrize(("rows", "length"), [(8, 576), (1, 577)])
+def test_other_sums_are_added_in_order(rows: int, length: int):
+    assert length in sum_steps(lowered(op.matmul, tensor(rows, length), tensor(length, 1536)))
 
 
 def test_weights_are_packed_when_the_package_is_built():
