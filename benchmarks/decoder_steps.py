@@ -1,114 +1,86 @@
-"""The steps of a decoder with a cache, compared with ONNX Runtime, in one process, alternately.
+"""The steps of a decoder with a cache, compared with other runtimes, in one process, alternately.
 
-    python benchmarks/decoder_steps.py DECODER.onnx --state pk=k --state pv=v [--dim t=1] [--capacity 1024] [--rounds 3]
+    python benchmarks/decoder_steps.py [--peer onnxruntime-grouped …] [--positions 16 255 511 1000] [--rounds 3]
 
-The package is compiled here, with the length of the cache bounded by the capacity (`dims`), or not (`--capacity 0`). ONNX Runtime's
-caches are outputs that are fed back, as in the file. Both have one thread; the first input of integers gets one random token in each
-step, and others ones. Prints the largest difference, and the minima of processor time by position, as a ratio, in blocks of 64
-positions, at position 255, and at the end of the capacity.
+The decoder has 26 million random weights in float32 and a cache of 1,024 positions (:mod:`decoder_forms`). The package is compiled here
+from the form with concatenated caches, or another one (`--form`). Each step has one random token and one thread. Prints each peer's
+largest difference from the package, and the ratio of the package's time to its own around each position: minima of processor time over
+the rounds, medians over 16 steps.
 """
 
 import argparse
 import os
+import tempfile
 import time
-from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 import numpy as np
-import onnxruntime
+from decoder_forms import CONCATENATED, FORMS, Sizes, random_weights, write_onnx
+from decoder_peers import PEERS, Peer
 
 import tvmake
 
-BLOCK = 64
+AROUND = 16
+"""Steps of which the median is taken."""
 
 
-class Source:
-    """The network in ONNX Runtime.
+class Package:
+    """The decoder compiled by tvmake, for this machine."""
 
-    Args:
-        state: outputs by the inputs that they are fed back to.
-    """
-
-    def __init__(self, file: Path, state: dict[str, str]):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self.names = [output.name for output in self._session.get_outputs()]
-        self._state = state
-        self.begin()
+    def __init__(self, directory: Path, sizes: Sizes, weights: dict[str, np.ndarray], form: str):
+        file = directory / f"own-{form}.onnx"
+        write_onnx(file, form, sizes, weights)
+        state = {"past_key_%d": "present_key_%d", "past_value_%d": "present_value_%d"}
+        dims = {"past": {"max": sizes.capacity - 1}} if form == CONCATENATED else {}
+        self._package = tvmake.load(file, state=state, dims=dims).compile(shows_progress=False)
+        self._takes_position = form != CONCATENATED
 
     def begin(self) -> None:
-        specs = {spec.name: spec for spec in self._session.get_inputs()}
-        free = {
-            name: [axis for axis, extent in enumerate(specs[name].shape) if not isinstance(extent, int)]
-            for name in self._state
-        }
-        self._values = {
-            name: np.zeros(
-                [
-                    0 if axis in free[name][-1:] else self._extent(extent)
-                    for axis, extent in enumerate(specs[name].shape)
-                ],
-                "float32",
-            )
-            for name in self._state
-        }
+        self._package.reset()
 
-    def _extent(self, extent: Any) -> int:
-        return extent if isinstance(extent, int) else 1
-
-    def run(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        results = dict(zip(self.names, self._session.run(None, {**inputs, **self._values}), strict=True))
-        self._values = {name: results[self._state[name]] for name in self._state}
-        return [value for name, value in results.items() if name not in self._state.values()]
+    def run(self, token: int, position: int) -> np.ndarray:
+        inputs = {"ids": np.array([[token]])}
+        if self._takes_position:
+            inputs["position"] = np.array([position])
+        return self._package.run(inputs)["logits"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("decoder", type=Path)
-    parser.add_argument("--state", action="append", required=True, metavar="INPUT=OUTPUT")
-    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
-    parser.add_argument("--length", default="p", help="the dimension that is the cache's length")
-    parser.add_argument("--capacity", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=320)
+    parser.add_argument("--peer", action="append", choices=PEERS, help="default: ONNX Runtime's three forms")
+    parser.add_argument("--form", default=CONCATENATED, choices=FORMS)
+    parser.add_argument("--positions", type=int, nargs="+", default=[16, 255, 511, 1000])
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    state = dict(pair.split("=", 1) for pair in arguments.state)
-    dims: dict[str, Any] = {name: int(size) for name, size in (pair.split("=", 1) for pair in arguments.dim)}
-    if arguments.capacity:
-        dims[arguments.length] = {"max": arguments.capacity - 1}
-    package = tvmake.load(arguments.decoder, state=state, dims=dims).compile(shows_progress=False)
-    source = Source(arguments.decoder, state)
-    times: dict[int, list[float]] = defaultdict(lambda: [float("inf")] * 2)
-    worst = 0.0
-    for number in range(arguments.rounds):
-        random = np.random.default_rng(number)
-        package.reset()
-        source.begin()
-        for step in range(arguments.steps):
-            inputs = {
-                spec.name: random.integers(0, 100, [extent if isinstance(extent, int) else 1 for extent in spec.shape])
-                for spec in package.inputs
-            }
-            began = time.process_time()
-            own = package.run(inputs)
-            middle = time.process_time()
-            expected = source.run(inputs)
-            ended = time.process_time()
-            worst = max(worst, *(float(np.abs(a - b).max()) for a, b in zip(own.values(), expected, strict=True)))
-            known = times[step]
-            times[step] = [min(known[0], middle - began), min(known[1], ended - middle)]
-    print(f"largest difference {worst:.2g}")
-    places = {f"{begin}–{begin + BLOCK - 1}": range(begin, begin + BLOCK) for begin in range(0, arguments.steps, BLOCK)}
-    if arguments.steps > 264:
-        places["around 255"] = range(247, 264)
-    for name, positions in places.items():
-        pairs = [times[position] for position in positions if position in times]
-        own_ms, source_ms = (float(np.median([pair[side] for pair in pairs])) * 1000 for side in (0, 1))
-        print(f"{name:>12}  {own_ms:8.3f} ms  ONNX Runtime {source_ms:8.3f} ms  {own_ms / source_ms:.2f}")
+    sizes, names = Sizes(), arguments.peer or [name for name in PEERS if name.startswith("onnxruntime")]
+    weights = random_weights(sizes)
+    with tempfile.TemporaryDirectory() as directory:
+        decoders: list[Peer] = [Package(Path(directory), sizes, weights, arguments.form)]
+        decoders += [PEERS[name](Path(directory), sizes, weights) for name in names]
+        steps = max(arguments.positions) + AROUND // 2
+        times = np.full((steps, len(decoders)), np.inf)
+        worst = np.zeros(len(decoders))
+        for number in range(arguments.rounds):
+            random = np.random.default_rng(number)
+            for decoder in decoders:
+                decoder.begin()
+            for step in range(steps):
+                token = int(random.integers(0, sizes.tokens))
+                for index, decoder in enumerate(decoders):
+                    began = time.process_time()
+                    logits = decoder.run(token, step)
+                    times[step, index] = min(times[step, index], time.process_time() - began)
+                    first = logits.reshape(-1) if index == 0 else first  # noqa: F821
+                    worst[index] = max(worst[index], np.abs(first - logits.reshape(-1)).max())
+    print(f"{'':>26}{'difference':>12}", *(f"{position:>10}" for position in arguments.positions))
+    for index, name in enumerate(["tvmake (ms)", *names]):
+        figures = []
+        for position in arguments.positions:
+            around = np.median(times[max(position - AROUND // 2, 0) : position + AROUND // 2], axis=0)
+            figures.append(around[0] / around[index] if index else around[0] * 1000)
+        print(f"{name:>26}{worst[index]:12.2g}", *(f"{figure:10.2f}" for figure in figures))
 
 
 if __name__ == "__main__":
