@@ -1,4 +1,4 @@
-"""Keep states to which each run appends rows in buffers of full size, and write the new rows in place.
+"""Keep states to which each run appends rows in buffers of full size, and write new rows in place; also those of states of fixed size.
 
 The number of rows is a dimension of one more state, whose only axis grows with them: runtimes carry and reset it as any other, and
 the host knows it without waiting for the device. What reads the rows gets the valid ones: matmuls from the buffer itself if the
@@ -15,8 +15,9 @@ import tvm
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.artifact.states import LENGTH, LENGTH_DTYPE
 from tvmake.artifact.weights.names import unused_name
+from tvmake.codegen.caches.fixed_size import FixedCache, recognize_fixed_caches
 from tvmake.codegen.caches.recognition import Cache, NetworkValues, first_operand, recognize_caches
-from tvmake.codegen.caches.writing import append_kernel
+from tvmake.codegen.caches.writing import append_kernel, scatter_kernel
 from tvmake.ir.expressions import bindings, dtype_name, is_call, variables
 from tvmake.ir.size_checks import add_size_checks
 from tvmake.ir.views import View, whole_view
@@ -53,16 +54,24 @@ def write_caches_in_place(
         return CachedNetwork(module, signature)
     simple = simplify_shapes(module)
     recognition = recognize_caches(simple, signature)
-    if not recognition.caches:
+    fixed = recognize_fixed_caches(simple, signature)
+    if not recognition.caches and not fixed:
         return CachedNetwork(module, signature, recognition.obstacles)
     caches = [_follow_size(cache, signature.states[cache.number], owner) for cache in recognition.caches]
-    rewriting = _CacheMutator(simple, signature, caches, target)
+    rewriting = _CacheMutator(simple, signature, caches, fixed, target)
     return CachedNetwork(rewriting.rewrite(), rewriting.signature(), recognition.obstacles)
 
 
 @mutator
 class _CacheMutator(PyExprMutator):
-    def __init__(self, module: "tvm.IRModule", signature: Signature, caches: Sequence[Cache], target: Any):
+    def __init__(
+        self,
+        module: "tvm.IRModule",
+        signature: Signature,
+        caches: Sequence[Cache],
+        fixed: Sequence[FixedCache],
+        target: Any,
+    ):
         super().__init__(module)
         self._module, self._signature, self._caches = module, signature, caches
         self._values = NetworkValues(module)
@@ -76,12 +85,18 @@ class _CacheMutator(PyExprMutator):
             for cache, state in zip(caches, states, strict=True)
         }
         """The latest version of each buffer, by the state's index."""
+        for cache in fixed:
+            self._buffers[cache.number] = main.params[self._inputs + cache.number]
+        self._scatters = {cache.scatter: cache for cache in fixed}
         self._parameters = dict(self._buffers)
         self._views: dict[Any, tuple[int, View]] = {
             state: (cache.number, whole_view(state.ty.shape.values, dtype_name(state.ty)))
             for cache, state in zip(caches, states, strict=True)
         }
         """Variables of the network that are not computed."""
+        for cache in fixed:
+            state = main.params[self._inputs + cache.number]
+            self._views[state] = cache.number, whole_view(state.ty.shape.values, dtype_name(state.ty))
         self._copies: dict[Any, Any] = {}
         self._lengths = {cache.past: cache for cache in reversed(caches)}
         names = {str(parameter.name) for parameter in main.params}
@@ -149,9 +164,9 @@ class _CacheMutator(PyExprMutator):
     def _needed_variables(self) -> set[Any]:
         """What the outputs, the new rows and the other states need."""
         results = self._values.definition(self._main.body.body).fields
-        cached = {len(self._signature.outputs) + cache.number for cache in self._caches}
+        cached = {len(self._signature.outputs) + number for number in self._parameters}
         pending = [v for index, result in enumerate(results) if index not in cached for v in variables(result)]
-        pending += [self._main.body.body, *self._appends]
+        pending += [self._main.body.body, *self._appends, *self._scatters]
         casts = (binding for binding in bindings(self._main) if isinstance(binding, relax.MatchCast))
         pending += [variable for cast in casts for variable in variables(cast.value)]
         needed: set[Any] = set()
@@ -162,6 +177,10 @@ class _CacheMutator(PyExprMutator):
             needed.add(variable)
             if variable in self._appends:
                 pending += variables(self._appends[variable][1].new)
+            elif variable in self._scatters:
+                pending += [
+                    used for operand in self._values.definitions[variable].args[1:] for used in variables(operand)
+                ]
             elif not variable.same_as(self._main.body.body):
                 pending += variables(self._values.definitions.get(variable))
         return needed
@@ -172,6 +191,8 @@ class _CacheMutator(PyExprMutator):
             self._return(binding)
         elif variable in self._appends:
             self._append(variable)
+        elif variable in self._scatters:
+            self._scatter(variable, value)
         elif variable in self._needed and not self._follow(variable, value):
             super().visit_var_binding_(binding)
 
@@ -209,6 +230,19 @@ class _CacheMutator(PyExprMutator):
         self._buffers[cache.number] = self.builder_.emit(call, str(variable.name))
         self._views[variable] = cache.number, append.view
 
+    def _scatter(self, variable: Any, call: Any) -> None:
+        cache = self._scatters[variable]
+        buffer = self._buffers[cache.number]
+        kernel = scatter_kernel(call, cache.view, buffer.ty)
+        if not self._backend.binds_threads:
+            kernel = kernel.with_attr(IS_SCHEDULED, True)  # TVM's interface
+        function = self.builder_.add_func(kernel, "scatter_rows")
+        operands = [buffer, *map(self.visit_expr, call.args[1:])]
+        self._buffers[cache.number] = self.builder_.emit(
+            relax.op.call_tir_inplace(function, operands, [0], [buffer.ty]), str(variable.name)
+        )
+        self._views[variable] = cache.number, cache.view
+
     def _copy(self, variable: Any) -> Any:
         if variable not in self._copies:
             number, view = self._views[variable]
@@ -236,7 +270,7 @@ class _CacheMutator(PyExprMutator):
     def _return(self, binding: Any) -> None:
         fields = list(self._values.definition(binding.var).fields)
         outputs = len(self._signature.outputs)
-        cached = {outputs + cache.number: self._buffers[cache.number] for cache in self._caches}
+        cached = {outputs + number: buffer for number, buffer in self._buffers.items()}
         results = [cached[i] if i in cached else self.visit_expr(result) for i, result in enumerate(fields)]
         for cache in self._lengths.values():
             zeros = relax.op.zeros(relax.ShapeExpr([cache.total]), LENGTH_DTYPE)

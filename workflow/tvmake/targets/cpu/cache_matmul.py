@@ -1,6 +1,6 @@
 """Matmuls with the rows of a decoder's cache, read from the buffer that has them.
 
-Both products of attention have static strides and one dynamic length: queries by keys is a dot product with each row, and weights by
+Both products of attention have static strides, and a length that may be dynamic: queries by keys is a dot product with each row, and weights by
 values is a sum of rows. Copying, transposing and repeating the rows for a general matmul takes several times as long as the
 products of a few new tokens.
 """
@@ -53,23 +53,16 @@ def cache_matmul(left: Any, view: View, buffer: Any, product: Any) -> "tvm.tirx.
         return None
     variables = view.variables()
     indices = view.simple_indices(variables)
-    inner, length = _axes(view)
-    if inner is None or not indices[-1].same_as(variables[inner]) or _uses(indices[:-1], variables[inner]):
+    inner = next((axis for axis in (rank - 2, rank - 1) if indices[-1].same_as(variables[axis])), None)
+    if inner is None or _uses(indices[:-1], variables[inner]):
         return None
+    width = view.shape[inner]
+    if not isinstance(width, tirx.IntImm) or int(width) % LANES:
+        return None
+    length = rank - 1 if inner == rank - 2 else rank - 2
     if sum(index.same_as(variables[length]) for index in indices) != 1 or not _is_apart(indices, variables[length]):
         return None
     return _Kernel(left, view, buffer, product, inner == rank - 2).write()
-
-
-def _axes(view: View) -> tuple[int | None, int]:
-    """The axis of a row's elements, if they fill vectors, and the dynamic axis of rows."""
-    first, second = view.shape[-2:]
-    rank = len(view.shape)
-    if isinstance(first, tirx.IntImm) and int(first) % LANES == 0 and not isinstance(second, tirx.IntImm):
-        return rank - 2, rank - 1
-    if isinstance(second, tirx.IntImm) and int(second) % LANES == 0 and not isinstance(first, tirx.IntImm):
-        return rank - 1, rank - 2
-    return None, rank - 1
 
 
 def _uses(indices: Sequence[Any], variable: Any) -> bool:
@@ -87,7 +80,8 @@ class _Kernel:
         self.width = int(view.shape[-2] if is_by_keys else view.shape[-1])
         rows = left.shape.values[-2]
         self.rows = rows if isinstance(rows, tirx.IntImm) else tirx.Var("t", "int64")
-        self.length = tirx.Var("n", "int64")
+        length = view.shape[-1] if is_by_keys else view.shape[-2]
+        self.length = length if isinstance(length, tirx.IntImm) else tirx.Var("n", "int64")
         self.full = [
             size if isinstance(size, tirx.IntImm) else tirx.Var(f"m{axis}", "int64")
             for axis, size in enumerate(buffer.shape.values)
