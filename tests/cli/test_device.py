@@ -131,8 +131,8 @@ def test_a_tracker_that_others_reach_is_refused_with_the_reason(workspace: Works
     assert done.stderr.splitlines() == [
         "error: --host 0.0.0.0: RPC has no passwords and no encryption: anyone who can reach this address can run code on this "
         "machine",
-        "  listen on 127.0.0.1 and connect through ssh or adb tunnels (docs/guides/devices-rpc.md); in a private network, add "
-        "--allow-remote",
+        "  listen on 127.0.0.1 and connect through ssh or adb tunnels (`tvmake help docs/guides/devices-rpc.md`); in a private "
+        "network, add --allow-remote",
     ]
     assert workspace.run("serve", "--host", "0.0.0.0").returncode == 2
     assert workspace.run("serve", "--host", "::").returncode == 2
