@@ -43,7 +43,7 @@ def test_a_server_starts_when_a_step_asks_and_ends_with_the_pool():
         directory = Path(os.environ[DIRECTORY])
         assert directory.stat().st_mode & 0o077 == 0
         assert servers() == {}
-        assert "Pack library" in step()
+        assert "Put library" in step()
         ((server, kind),) = servers().items()
         assert kind == "compiler"
         step()
@@ -69,7 +69,7 @@ def test_a_run_that_wants_no_servers_uses_none_around_it_either():
     with warm_servers(LIGHT):
         directory = os.environ[DIRECTORY]
         with no_warm_servers():
-            assert "Pack library" in step()
+            assert "Put library" in step()
             assert servers() == {}
         assert os.environ[DIRECTORY] == directory
 
@@ -79,7 +79,7 @@ def test_an_idle_server_ends_and_the_next_step_starts_another():
         step()
         (first,) = servers() or [None]
         wait_until(lambda: servers() == {})
-        assert "Pack library" in step()
+        assert "Put library" in step()
         assert first not in servers()
 
 
@@ -89,7 +89,7 @@ def test_steps_run_by_themselves_once_a_server_was_killed():
         (server,) = servers()
         os.kill(server, 9)
         wait_until(lambda: not Path(socket_path(os.environ[DIRECTORY], "compiler")).exists())
-        assert "Pack library" in step()
+        assert "Put library" in step()
         assert servers() == {}
 
 
@@ -97,7 +97,7 @@ def test_a_server_that_cannot_load_its_modules_keeps_no_step_waiting(tmp_path: P
     (tmp_path / "tvm.py").write_text("raise ImportError('broken')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with warm_servers(PRELOADS):
-        assert "Pack library" in step()
+        assert "Put library" in step()
         wait_until(lambda: servers() == {})
 
 
@@ -112,8 +112,8 @@ def test_a_server_that_the_system_does_not_start_keeps_no_step_waiting(code: int
 
     monkeypatch.setattr(pool, "ChildProcess", refused)
     with warm_servers(LIGHT):
-        assert "Pack library" in step()
-        assert "Pack library" in step()
+        assert "Put library" in step()
+        assert "Put library" in step()
 
 
 def test_another_installation_is_not_served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
