@@ -32,6 +32,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("digits")
     root = devices.package_for(devices.digits(directory), directory / "digits")
     shutil.rmtree(root / "sources", ignore_errors=True)
+    (root / "packing.json").unlink()
     pack({name: root / name for name in REQUIRED}, directory / "package.tar")
     return root
 

@@ -10,6 +10,7 @@ from tvmake.artifact.manifest import Component, Coverage, FileEntry, Manifest
 from tvmake.artifact.package import LIBRARY, MANIFEST, WEIGHTS
 from tvmake.artifact.signature import Signature
 from tvmake.artifact.source import SourceRecord
+from tvmake.artifact.weights.packings import WeightPackings
 from tvmake.config.requests.building import ExportRequest
 from tvmake.provenance.check import components_file, to_sign
 from tvmake.provenance.origin import origin_file
@@ -88,8 +89,9 @@ def make_package(
     for file, data in content.items():
         (directory / file).write_bytes(data)
     (directory / MANIFEST).write_text(manifest_of(content, name, **changes).model_dump_json(indent=1) + "\n")
-    files = (directory / LIBRARY, directory / MANIFEST, directory / WEIGHTS)
-    export(*files, ExportRequest(), package)
+    packing = directory / "packing.json"
+    stage_json.save(WeightPackings(), packing)
+    export(directory / LIBRARY, directory / MANIFEST, packing, directory / WEIGHTS, ExportRequest(), package)
     if source is not None:
         stage_json.save(source, directory / "source.json")
         attest(package, directory / "source.json", origin_file(package), components_file(package))
