@@ -61,7 +61,7 @@ def test_a_mistyped_command_line_is_named_with_what_to_type(typed: str, wrong: s
     ("typed", "usage", "options"),
     [
         ("compile", r"MODEL\b", ["--target TARGET", "--opt-level LEVEL", "--layout <keep|NCHW|NHWC|auto>"]),
-        ("init", r"\[MODEL\]$", ["--output FILE"]),
+        ("init", r"\[MODEL\]\.\.\.$", ["--output FILE"]),
         ("status", r"\[RESULTS\] \[VARIANT\]$", ["--config FILE", "--directory DIRECTORY"]),
     ],
 )

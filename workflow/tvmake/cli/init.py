@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def init(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL...", help="A .onnx, .pt2, .tflite or .mlir file, a language model's directory, zoo:<name>, or package.module:function. Several are the functions of one package."),
+        typer.Argument(metavar="MODEL", help="A .onnx, .pt2, .tflite or .mlir file, a language model's directory, zoo:<name>, or package.module:function. Several are the functions of one package."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Config file to write.")] = Path("tvmake.yaml"),
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it exists.")] = False,
