@@ -11,7 +11,7 @@ from tvmake.cli.terminal import output_file
 
 def pack(
     functions: Annotated[
-        list[str], typer.Argument(metavar="FUNCTION=PACKAGE...", help="A package for each function: decode=decode.tar.")
+        list[str], typer.Argument(metavar="FUNCTION=PACKAGE", help="A package for each function: decode=decode.tar.")
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", parser=output_file, help="Package to write.")
