@@ -165,7 +165,8 @@ class Run:
         unscheduled: Unscheduled | None = None,
         graph: Sequence[str] = (),
     ):
-        files = {LIBRARY: self.path(variant, "mod.so"), WEIGHTS: self.path(variant, "mod.params")}
+        library = self.path(variant, "mod.so")
+        files = {LIBRARY: library, WEIGHTS: library.with_name(WEIGHTS)}
         files[LIBRARY].parent.mkdir(parents=True)
         files[LIBRARY].write_bytes(f"library of {variant}".encode())
         files[WEIGHTS].write_bytes(weights)
