@@ -70,16 +70,11 @@ def join(
 
 def join_request(job: JobContext) -> JoinRequest:
     """The functions of a package."""
-    model = job.config.models[job.group]
-    assert isinstance(model, FunctionsConfig)
-    return JoinRequest(
-        model=job.group,
-        precision=job.precision,
-        target_name=job.target,
-        functions=[*job.functions],
-        links=model.links,
-        separate_states=model.separate_states,
-    )
+    request = JoinRequest(model=job.group, precision=job.precision, target_name=job.target, functions=[*job.functions])
+    model = job.config.models.get(job.group)  # None for a network that is not a function
+    if not isinstance(model, FunctionsConfig):
+        return request
+    return request.model_copy(update={"links": model.links, "separate_states": model.separate_states})
 
 
 STAGE = Stage(
