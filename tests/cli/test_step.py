@@ -99,11 +99,11 @@ def test_runs_are_called_after_what_they_work_on():
 
 
 def test_the_cache_sees_files_by_what_they_are_to_the_stage():
-    given = {name: Path(name) for name in ("module", "params", "signature", "lib", "manifest", "weights", "sources")}
+    given = {name: Path(name) for name in ("module", "params", "signature", "lib", "manifest", "packing", "sources")}
     request = BuildRequest(model="digits", precision="float32", target_name="cpu")
     work = work_of(stages()["build"], {**given, "request": request, "best": None})
     assert list(work.inputs) == ["module", "params", "signature"]
-    assert list(work.outputs) == ["lib", "manifest", "weights", "sources"]
+    assert list(work.outputs) == ["lib", "manifest", "packing", "sources"]
     assert list(work_of(stages()["build"], {**given, "request": request, "best": Path("b")}).inputs)[-1] == "best"
 
 
