@@ -311,9 +311,8 @@ class Package:
             _use_threads(self.threads)
             with checking_arguments():
                 outputs = self._loaded.outputs_of(list(arrays.values()), states())
-        check_outputs(outputs, self.manifest)
-        results = {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
-        with self._opened.turn:
+            check_outputs(outputs, self.manifest)
+            results = {spec.name: value for spec, value in zip(self.outputs, outputs, strict=True)}
             self._opened.keep_outputs(self._name, results, values)
         return results
 
