@@ -1,6 +1,7 @@
 rule extract:
     """List the kernels of a tuned variant, and those that are worth tuning.
-    INPUTS   results/{model}/{precision}/module.json, signature.json (in {target}/ if the layout was chosen)
+    INPUTS   results/{model}/{precision}/module.json, signature.json (in {target}/ if the layout was chosen); those of the
+             model's first function
     OUTPUTS  results/{model}/{precision}/{target}/tasks.json, workloads/
     """
     input:
@@ -19,4 +20,4 @@ rule extract:
         **plan.params("extract"),
     shell:
         "tvmake step extract {input.module:q} {input.signature:q} --options {params.options:q}"
-        " --tasks {output.tasks:q} --workloads {output.workloads:q} > {log:q} 2>&1"
+        " --tasks {output.tasks:q} --workloads {output.workloads:q} {params.first_module:q} {params.first_signature:q} > {log:q} 2>&1"

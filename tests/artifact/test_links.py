@@ -74,7 +74,7 @@ BUFFERS = Signature(
     outputs=(),
     states=(
         state("past.0.key", 1, 8, 2, source_shapes=((1, "past", 2), (1, "past + 1", 2))),
-        state("length_of_past", "past", dtype="int8"),
+        state("length_of_past.0.key", "past", dtype="int8"),
     ),
     bounds={"past": (0, 6)},
 )
@@ -87,6 +87,10 @@ def test_a_buffer_gets_the_rows_and_their_number():
     np.testing.assert_array_equal(buffer[:, :3], value)
     assert not buffer[:, 3:].any()
     assert length.shape == (3,)
+
+
+def test_a_separate_buffer_has_its_own_number_of_rows():
+    assert resolve_names(["past.%d.key"], {"decode": BUFFERS}) == ("past.0.key", "length_of_past.0.key")
 
 
 def test_more_rows_than_a_buffer_takes_are_refused():

@@ -10,6 +10,7 @@ from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.artifact.states import (
     MAGIC,
     PackageStates,
+    check_lengths,
     initial_states,
     read_snapshot,
     state_key,
@@ -160,3 +161,56 @@ def test_what_is_no_snapshot_of_the_package_is_refused(snapshot: bytes, problem:
     with pytest.raises(InputError) as refused:
         read_snapshot(states_of(), snapshot)
     assert problem in refused.value.problem
+
+
+def buffers(*groups: str) -> Signature:
+    """A function with buffers, of which those of a group (their letters) grow together."""
+    kept = [
+        state(name, (8,), (8,)).model_copy(update={"source_shapes": ((f"past{n}",), (f"past{n} + 1",))})
+        for n, names in enumerate(groups)
+        for name in names
+    ]
+    lengths = [
+        state(f"length_of_{min(names)}", (f"past{n}",), (f"past{n} + 1",), "int8").model_copy(update={"places": None})
+        for n, names in enumerate(groups)
+    ]
+    return Signature(inputs=(), outputs=(), states=(*kept, *lengths))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "separate"),
+    [
+        (("ab", "cd"), ("ba", "c"), ()),
+        (("ab",), ("e",), ()),
+        (("ab", "c"), ("bc",), ("a", "b", "c")),
+    ],
+)
+def test_buffers_that_grow_together_in_each_function_are_shared(
+    left: tuple[str, ...], right: tuple[str, ...], separate: tuple[str, ...]
+):
+    check_lengths({"f": buffers(*left), "g": buffers(*right)}, separate)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "separate", "problem"),
+    [
+        (
+            ("ab", "c"),
+            ("bc",),
+            (),
+            r"'g' keeps one number of rows for 'b', 'c', and 'f' one for 'a', 'b'\n.*\[a, b, c\]",
+        ),
+        (("abcd",), ("d",), (), r"'g' keeps one number of rows for 'd', and 'f' one for 'a', 'b' and 2 more"),
+        (
+            ("ab",),
+            ("ab",),
+            ("a",),
+            r"'f' keeps one number of rows for 'a', 'b', and `separate_states` has only 'a'\n.*\[a, b\]",
+        ),
+    ],
+)
+def test_buffers_that_grow_with_others_in_another_function_are_refused(
+    left: tuple[str, ...], right: tuple[str, ...], separate: tuple[str, ...], problem: str
+):
+    with pytest.raises(InputError, match=problem):
+        check_lengths({"f": buffers(*left), "g": buffers(*right)}, separate)

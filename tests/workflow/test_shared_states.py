@@ -1,5 +1,6 @@
 """Functions of one package that continue each other's caches."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import tvmake
 from tests.codegen.caches.decoders import STATE, TOKENS, Decoder
 from tests.codegen.caches.test_in_place import Source
 from tests.workflow.project import Project
+from tvmake.config.requests.tuning import ExtractRequest
+from tvmake.config.target import TargetConfig
 from tvmake.errors import InputError
+from tvmake.stages.tuning.extract import extract
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("own_home")]
 
@@ -21,11 +25,17 @@ PAST, PROMPT = {"max": 31}, 6
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     directory = tmp_path_factory.mktemp("states") / "project"
     directory.mkdir()
-    onnx.save(Decoder().model(), directory / "decoder.onnx")
+    decode, prefill = Decoder().model(), Decoder().model()
+    for value in prefill.graph.input:  # an exporter names the dimensions of each file
+        for extent in value.type.tensor_type.shape.dim:
+            if extent.dim_param == "past":
+                extent.dim_param = "rows"
+    onnx.save(decode, directory / "decoder.onnx")
+    onnx.save(prefill, directory / "prompt.onnx")
     project = Project(directory)
     functions = {
-        name: {"source": "decoder.onnx", "dims": {"past": PAST, "t": rows}}
-        for name, rows in (("decode", 1), ("prefill", PROMPT))
+        "decode": {"source": "decoder.onnx", "dims": {"past": PAST, "t": 1}},
+        "prefill": {"source": "prompt.onnx", "dims": {"rows": PAST, "t": PROMPT}},
     }
     project.write_config(
         {
@@ -61,6 +71,23 @@ def test_a_prefill_beyond_the_cache_of_the_first_function_is_refused(project: Pr
         with pytest.raises(InputError, match=r"would have 36 rows .*, and have space for 32"):
             session["prefill"].run(ids)
         session["decode"].run(ids[:, :1])
+
+
+def test_kernels_are_extracted_for_the_buffers_that_the_build_makes(project: Project, tmp_path: Path):
+    decode, prefill = (
+        [project.directory / f"results/chat.{name}/float32" / file for file in ("module.json", "signature.json")]
+        for name in ("decode", "prefill")
+    )
+
+    def copies(*first: Path, separate: Sequence[str] = ()) -> set[str]:
+        request = ExtractRequest(target_name="gpu", target=TargetConfig(kind="opencl"), separate_states=list(separate))
+        listed = extract(*prefill, request, tmp_path / "tasks.json", tmp_path / "workloads", *first)
+        return {task.workload for task in listed.tasks if task.names[0].startswith("cache_rows")}
+
+    alone = copies()
+    assert len(alone) == 2
+    assert not alone & copies(*decode)
+    assert copies(*decode, separate=["k%d", "v%d"]) == alone
 
 
 def package(project: Project) -> Path:

@@ -42,7 +42,7 @@ def test_the_states_of_a_decoder_are_buffers_with_one_length(tmp_path):
     result = cached(tmp_path, Decoder().model(), STATE, past=31, t=8)
     assert not result.obstacles
     shapes = {state.name: state.shape for state in result.signature.states}
-    assert shapes == dict.fromkeys(("k0", "k1", "v0", "v1"), (1, 2, 39, 16)) | {"length_of_past": ("past",)}
+    assert shapes == dict.fromkeys(("k0", "k1", "v0", "v1"), (1, 2, 39, 16)) | {"length_of_k0": ("past",)}
     assert result.signature.bounds["past"] == (0, DIMS["past"]["max"])
     source = result.signature.model_copy(update={"states": result.signature.states[-1:]})
     assert source.of_source.inputs == source.inputs

@@ -18,6 +18,7 @@ from tvmake.artifact.functions import (
 from tvmake.artifact.links import Links, resolve_links, resolve_names
 from tvmake.artifact.manifest import PREDICATE_TYPE, STATEMENT_TYPE, FileEntry, Manifest
 from tvmake.artifact.package import AGAIN, LIBRARY, MANIFEST, OPTIONAL, WEIGHTS, unpack
+from tvmake.artifact.states import check_lengths
 from tvmake.artifact.weights.contents import Content, read_contents
 from tvmake.artifact.weights.file_format import StoredTensor, TensorForm, stored_tensors, write_tensors
 from tvmake.artifact.weights.names import unused_name
@@ -76,7 +77,7 @@ def join(
 
     Raises:
         InputError: a package is damaged or has functions already, a name is not one, there are too many, no device could run all of
-            them, or a link has no output or input.
+            them, a link has no output or input, or a shared state grows with others in each function.
         MachineError: the package cannot be written.
     """
     check_functions(packages)
@@ -91,6 +92,7 @@ def join(
         target_name = target_name or "+".join(dict.fromkeys(function.manifest.target_name for function in functions))
         signatures = {function.name: function.manifest.signature for function in functions}
         linked, separate = resolve_links(links or {}, signatures), resolve_names(separate_states, signatures)
+        check_lengths(signatures, separate)
         entries, weights = _distinct_weights(functions)
         joined = temporary / WEIGHTS
         with joined.open("wb") as opened:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
 from tvmake.artifact.state_names import NUMBER, insert_numbers, name_pattern
-from tvmake.artifact.states import LENGTH_DTYPE, StateKey, is_length, state_key
+from tvmake.artifact.states import LENGTH, LENGTH_DTYPE, StateKey, is_length, state_key
 from tvmake.artifact.tensor_file import numpy_dtype
 from tvmake.errors import InputError
 
@@ -54,7 +54,7 @@ def resolve_links(
 
 
 def resolve_names(names: Sequence[str], signatures: Mapping[str, Signature], where: str = "") -> tuple[str, ...]:
-    """Names of states without ``%d``.
+    """Names of states without ``%d``, and those of the states that count their rows.
 
     Raises:
         InputError: no function has such a state.
@@ -62,7 +62,7 @@ def resolve_names(names: Sequence[str], signatures: Mapping[str, Signature], whe
     states = list(dict.fromkeys(state.name for signature in signatures.values() for state in signature.states))
     resolved: list[str] = []
     for name in names:
-        matched = [state for state in states if name_pattern(name).fullmatch(state)]
+        matched = [state for state in states if name_pattern(name).fullmatch(state.removeprefix(LENGTH))]
         if not matched:
             remedy = f"the states are {', '.join(states)}" if states else "no function keeps a state"
             raise InputError(f"{where}separate_states", f"no function has a state '{name}'", remedy)

@@ -12,6 +12,11 @@ def name_pattern(name: str) -> re.Pattern[str]:
     return re.compile(r"(\d+)".join(map(re.escape, name.split(NUMBER))))
 
 
+def is_named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns is a name."""
+    return any(name_pattern(pattern).fullmatch(name) for pattern in patterns)
+
+
 def kept_in_place(state: Mapping[str, str], names: Iterable[str]) -> list[str]:
     """The inputs that are states because the network writes to them: those that ``state`` maps to themselves."""
     patterns = [name_pattern(given) for given, kept in state.items() if given == kept]

@@ -39,6 +39,14 @@ def is_length(state: StateSpec) -> bool:
     )
 
 
+def length_of(state: StateSpec, signature: Signature) -> StateSpec | None:
+    """The state that counts the rows of a buffer; None for others."""
+    if state.source_shapes is None:
+        return None
+    dynamic = set(state.source_shapes[0]) - set(state.shape)
+    return next((spec for spec in signature.states if is_length(spec) and spec.shape[0] in dynamic), None)
+
+
 def initial_states(signature: Signature, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Zeros for each state, by name.
 
@@ -114,6 +122,41 @@ def unshared_states(signatures: Mapping[str, Signature], separate: Sequence[str]
         for name, kept in by_name.items()
         if len(kept) > 1 and name not in separate
     ]
+
+
+def check_lengths(signatures: Mapping[str, Signature], separate: Collection[str] = ()) -> None:
+    """Refuse buffers of which functions do not share the number of rows.
+
+    Args:
+        signatures: those of a package's functions, by name.
+        separate: names of states that each function has for itself.
+
+    Raises:
+        InputError: states grow together in one function and not in another, or only some of them are separate.
+    """
+    seen: dict[StateKey, tuple[str, set[str]]] = {}
+    for function, signature in signatures.items():
+        together: dict[str, list[StateSpec]] = {}
+        for state in signature.states:
+            if (length := length_of(state, signature)) is not None:
+                together.setdefault(length.name, []).append(state)
+        for states in together.values():
+            names = {state.name for state in states}
+            problem = f"'{function}' keeps one number of rows for {_listed(names)}"
+            if (shared := names.difference(separate)) not in (set(), names):
+                problem += f", and `separate_states` has only {_listed(names - shared)}"
+                raise InputError("states", problem, f"write `separate_states: [{', '.join(sorted(names))}]`")
+            for state in states if shared else ():
+                first, others = seen.setdefault(state_key(state), (function, names))
+                if min(names) != min(others):
+                    problem += f", and '{first}' one for {_listed(others)}"
+                    remedy = f"let each function have its own: `separate_states: [{', '.join(sorted(names | others))}]`"
+                    raise InputError("states", problem, remedy)
+
+
+def _listed(names: Collection[str]) -> str:
+    quoted = [f"'{name}'" for name in sorted(names)]
+    return ", ".join(quoted[:2]) + (f" and {len(quoted) - 2} more" if len(quoted) > 2 else "")
 
 
 def shared_states(signatures: Mapping[str, Signature], separate: Collection[str] = ()) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from tvmake.config import dataset_files
 from tvmake.config.benchmark import BenchmarkOptions
 from tvmake.config.device import DeviceConfig
 from tvmake.config.export import ExportOptions
-from tvmake.config.root import Config, ModelConfig, override
+from tvmake.config.root import Config, FunctionsConfig, ModelConfig, override
 from tvmake.config.target import TargetConfig
 from tvmake.config.tuning import TuningOptions
 from tvmake.config.validation import Goals, ValidationOptions, goals_for
@@ -142,6 +142,12 @@ class JobContext:
         """The variant whose layout of weights this one follows: that of the model's first function."""
         first = next(iter(self.functions.values()), None)
         return first if first is not None and first.model != self.model else None
+
+    @property
+    def separate_states(self) -> list[str]:
+        """Names of states that each function of the model has for itself."""
+        model = self.config.models.get(self.group)  # None for a network that is not a function
+        return model.separate_states if isinstance(model, FunctionsConfig) else []
 
     # --- the model ------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ target has a kernel for it, other operators from a copy.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
 
 from tvmake.artifact.signature import Signature, StateSpec, TensorSpec
+from tvmake.artifact.state_names import is_named
 from tvmake.artifact.states import LENGTH, LENGTH_DTYPE
 from tvmake.artifact.weights.names import unused_name
 from tvmake.codegen.caches.fixed_size import FixedCache, recognize_fixed_caches
@@ -40,7 +41,11 @@ class CachedNetwork:
 
 
 def write_caches_in_place(
-    module: "tvm.IRModule", signature: Signature, target: "tvm.target.Target", owner: Signature | None = None
+    module: "tvm.IRModule",
+    signature: Signature,
+    target: "tvm.target.Target",
+    owner: Signature | None = None,
+    separate: Collection[str] = (),
 ) -> CachedNetwork:
     """Write the new rows of states in place.
 
@@ -48,6 +53,7 @@ def write_caches_in_place(
         module: a transformed network.
         signature: its own; that of the result has the buffers, and states for their lengths behind the others.
         owner: that of another function of the package. Buffers get the sizes of its own, so that both share them.
+        separate: names of states that each function has for itself; ``%d`` matches a number.
     """
     backend = backend_of(target)
     if not signature.states or backend.has_textures or backend.offloads_to_clml or backend.needs_fixed_sizes:
@@ -57,7 +63,13 @@ def write_caches_in_place(
     fixed = recognize_fixed_caches(simple, signature)
     if not recognition.caches and not fixed:
         return CachedNetwork(module, signature, recognition.obstacles)
-    caches = [_follow_size(cache, signature.states[cache.number], owner) for cache in recognition.caches]
+    shared = [state for state in owner.states if not is_named(state.name, separate)] if owner else []
+    owned = {state.name: state for state in shared}
+    states = [signature.states[cache.number] for cache in recognition.caches]
+    caches = [
+        _follow_size(cache, state, owned.get(state.name))
+        for cache, state in zip(recognition.caches, states, strict=True)
+    ]
     rewriting = _CacheMutator(simple, signature, caches, fixed, target)
     return CachedNetwork(rewriting.rewrite(), rewriting.signature(), recognition.obstacles)
 
@@ -99,12 +111,11 @@ class _CacheMutator(PyExprMutator):
             self._views[state] = cache.number, whole_view(state.ty.shape.values, dtype_name(state.ty))
         self._copies: dict[Any, Any] = {}
         self._lengths = {cache.past: cache for cache in reversed(caches)}
+        self._length_names = {past: self._length_name(past) for past in self._lengths}
         names = {str(parameter.name) for parameter in main.params}
         self._length_parameters = {
-            past: relax.Var(
-                unused_name(re.sub(r"\W", "_", f"{LENGTH}{past.name}"), names), relax.TensorType([past], LENGTH_DTYPE)
-            )
-            for past in self._lengths
+            past: relax.Var(unused_name(re.sub(r"\W", "_", name), names), relax.TensorType([past], LENGTH_DTYPE))
+            for past, name in self._length_names.items()
         }
         self._needed = self._needed_variables()
 
@@ -153,13 +164,24 @@ class _CacheMutator(PyExprMutator):
         for past, parameter in self._length_parameters.items():
             state = self._signature.states[self._lengths[past].number]
             axis = self._lengths[past].axis
-            name = str(parameter.name)
-            spec = TensorSpec(name=name, relax_name=name, shape=(state.shape[axis],), dtype=LENGTH_DTYPE)
+            name, relax_name = self._length_names[past], str(parameter.name)
             following = TensorSpec(
-                name=f"{name}_next", relax_name=f"{name}_next", shape=(state.next.shape[axis],), dtype=LENGTH_DTYPE
+                name=f"{name}_next",
+                relax_name=f"{relax_name}_next",
+                shape=(state.next.shape[axis],),
+                dtype=LENGTH_DTYPE,
             )
-            states.append(StateSpec(**spec.model_dump(), next=following))
+            states.append(
+                StateSpec(
+                    name=name, relax_name=relax_name, shape=(state.shape[axis],), dtype=LENGTH_DTYPE, next=following
+                )
+            )
         return self._signature.model_copy(update={"states": tuple(states)})
+
+    def _length_name(self, past: Any) -> str:
+        """After the first of the states that grow together: functions of a package may name the dimension differently."""
+        states = self._signature.states
+        return LENGTH + min(states[cache.number].name for cache in self._caches if cache.past.same_as(past))
 
     def _needed_variables(self) -> set[Any]:
         """What the outputs, the new rows and the other states need."""
@@ -279,15 +301,16 @@ class _CacheMutator(PyExprMutator):
         self.set_var_remap(binding.var, returned)
 
 
-def _follow_size(cache: Cache, state: StateSpec, owner: Signature | None) -> Cache:
-    """The cache with as many rows as that of another function, if these are enough for all that one run may find there."""
-    for other in owner.states if owner else ():
-        if (other.name, other.dtype, len(other.shape)) != (state.name, state.dtype, len(state.shape)):
-            continue
-        rows = other.shape[cache.axis]
-        if other.source_shapes is not None and isinstance(rows, int) and rows >= cache.most_past:
-            return replace(cache, capacity=rows)
-    return cache
+def _follow_size(cache: Cache, state: StateSpec, owned: StateSpec | None) -> Cache:
+    """The cache with as many rows as the state of another function, if these are enough for all that one run may find there."""
+    if (
+        owned is None
+        or owned.source_shapes is None
+        or (owned.dtype, len(owned.shape)) != (state.dtype, len(state.shape))
+    ):
+        return cache
+    rows = owned.shape[cache.axis]
+    return replace(cache, capacity=rows) if isinstance(rows, int) and rows >= cache.most_past else cache
 
 
 def _full_type(kind: Any, cache: Cache) -> Any:

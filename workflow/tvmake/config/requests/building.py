@@ -12,6 +12,8 @@ class BuildRequest(PackageOptions):
 
     require_coverage: Share | None = None
     """Fail if records cover less than this fraction of the kernels' estimated time."""
+    separate_states: list[str] = Field(default_factory=list, exclude_if=lambda names: not names)
+    """Names of states that each function has for itself."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""
 

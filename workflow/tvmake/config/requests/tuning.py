@@ -20,6 +20,8 @@ class ExtractRequest(PassOptions):
     """User passes of the build that run before fusion, or on the fused module."""
     shapes: Shapes = Field(default_factory=list)
     """Sizes of dynamic dimensions for which the package has functions of their own."""
+    separate_states: list[str] = Field(default_factory=list, exclude_if=lambda names: not names)
+    """Names of states that each function has for itself."""
     cpu: str | None = None
     """Identity of the compiling machine's CPU, for targets that depend on it."""
 

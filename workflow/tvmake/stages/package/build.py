@@ -81,7 +81,8 @@ def build(
     bound = stage_json.load(Signature, signature)
     records = stage_json.load(BestSet, best) if best else None
     owner = load_manifest(layout, str(layout)) if layout else None
-    cached = write_caches_in_place(load_module(module), bound, target, owner.signature if owner else None)
+    shared = owner.signature if owner else None
+    cached = write_caches_in_place(load_module(module), bound, target, shared, request.separate_states)
     loaded, bound = cached.module, cached.signature
     inputs = len(bound.arguments)
     offloaded = _offload(loaded, request, target, inputs) if backend_of(target).offloads_to_clml else None
@@ -154,6 +155,7 @@ def build_request(job: JobContext) -> BuildRequest:
         build=job.build,
         passes=job.user_passes(BUILD_POINTS),
         shapes=job.model_config.shapes,
+        separate_states=job.separate_states,
         require_coverage=job.tuning.require_coverage,
     )
 

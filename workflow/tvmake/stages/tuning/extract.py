@@ -19,9 +19,21 @@ if TYPE_CHECKING:
     from tvmake.stages.context import JobContext
 
 
-def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path, workloads: Path) -> TaskList:
+def extract(
+    module: Path,
+    signature: Path,
+    request: ExtractRequest,
+    tasks: Path,
+    workloads: Path,
+    first_module: Path | None = None,
+    first_signature: Path | None = None,
+) -> TaskList:
     """Write ``tasks`` (a TaskList, the most expensive kernel first) and ``workloads``, a directory with each kernel to tune as
     ``<key>.json``.
+
+    Args:
+        first_module: the transformed network of the package's first function, if this is another.
+        first_signature: that network's signature.
 
     Raises:
         InputError: the target or a user pass is invalid, or the stage's files are damaged.
@@ -33,7 +45,7 @@ def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path,
     from tvmake.storage.files import atomic_directory
     from tvmake.targets.resolve import tvm_target
 
-    kernels, to_tune = kernels_of(module, signature, request)
+    kernels, to_tune = kernels_of(module, signature, request, first_module, first_signature)
     target = tvm_target(request.target, f"targets.{request.target_name}")
     with atomic_directory(workloads) as directory:
         for workload in to_tune:
@@ -43,8 +55,18 @@ def extract(module: Path, signature: Path, request: ExtractRequest, tasks: Path,
     return listed
 
 
-def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[list[Task], list[Workload]]:
+def kernels_of(
+    module: Path,
+    signature: Path,
+    request: ExtractRequest,
+    first_module: Path | None = None,
+    first_signature: Path | None = None,
+) -> tuple[list[Task], list[Workload]]:
     """The kernels of a transformed network, the most expensive first, and the workloads of those worth tuning.
+
+    Args:
+        first_module: the transformed network of the package's first function, if this is another.
+        first_signature: that network's signature.
 
     Raises:
         InputError: the target or a user pass is invalid, or the stage's files are damaged.
@@ -60,7 +82,12 @@ def kernels_of(module: Path, signature: Path, request: ExtractRequest) -> tuple[
     from tvmake.tune.extract import extract as kernels
 
     target = tvm_target(request.target, f"targets.{request.target_name}")
-    cached = write_caches_in_place(load_module(module), stage_json.load(Signature, signature), target)
+    first = None
+    if first_module and first_signature:  # the build takes the sizes of shared buffers from its package
+        loaded = load_module(first_module)
+        first = write_caches_in_place(loaded, stage_json.load(Signature, first_signature), target).signature
+    own = stage_json.load(Signature, signature)
+    cached = write_caches_in_place(load_module(module), own, target, first, request.separate_states)
     network, inputs, packs = cached.module, len(cached.signature.arguments), packs_weights(target)
     if request.shapes:
         fused = fused_shapes(network, LoweringOptions(target, request.passes, request, inputs), request.shapes, packs)
@@ -73,7 +100,11 @@ def extract_request(job: JobContext) -> ExtractRequest:
     """The options that determine the variant's kernels."""
     context = {name: getattr(job.build, name) for name in PassOptions.model_fields}
     return ExtractRequest(
-        **job.target_fields, **context, passes=job.user_passes(BUILD_POINTS), shapes=job.model_config.shapes
+        **job.target_fields,
+        **context,
+        passes=job.user_passes(BUILD_POINTS),
+        shapes=job.model_config.shapes,
+        separate_states=job.separate_states,
     )
 
 
@@ -85,6 +116,20 @@ STAGE = Stage(
         network_input("module.json", "module"),
         network_input("signature.json", "signature"),
         Input(files=lambda job: job.pass_files(BUILD_POINTS)),
+        Input(
+            ("module.json", "chosen/module.json", "assigned/module.json"),
+            "first_module",
+            lambda job: [job.layout_owner.network_file("module.json")] if job.layout_owner else [],
+            "Module of the package's first function, for the sizes of shared states.",
+            is_optional=True,
+        ),
+        Input(
+            ("signature.json", "chosen/signature.json", "assigned/signature.json"),
+            "first_signature",
+            lambda job: [job.layout_owner.network_file("signature.json")] if job.layout_owner else [],
+            "Signature of that module.",
+            is_optional=True,
+        ),
     ),
     outputs=(
         Output("tasks.json", paths.VARIANT, "tasks", "List of kernels to write (JSON).", has_parts=True),
